@@ -1,0 +1,140 @@
+//! Keys that are listed, one by one.
+
+use std::collections::HashMap;
+
+use super::normalize::Steps;
+use super::rule::{Problems, Spot};
+use crate::key::{KeyType, KeyValue, NoValue, ShardKey};
+
+#[derive(Clone, Debug)]
+pub(super) struct List {
+    /// Sorted by the hash, which is the spread as well: each key is hashed once.
+    entries: Box<[Entry]>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    hash: u64,
+    /// The canonical bytes of the key.
+    pub(super) key: Box<[u8]>,
+    /// A position in the list of shards.
+    pub(super) shard: usize,
+}
+
+/// Not the seed of `hash`, so that a table number says nothing about where a hash rule would put
+/// the key.
+const SEED: u64 = 1;
+
+impl List {
+    pub(super) fn build(
+        shards: &[String],
+        values: &[(String, Vec<ShardKey<'static>>)],
+        expected: KeyType,
+        steps: Steps,
+        problems: &mut Problems,
+    ) -> Option<Self> {
+        const KEY: &str = "algorithm.values";
+        let before = problems.len();
+        let mut entries = Vec::new();
+        let mut seen: HashMap<Box<[u8]>, &str> = HashMap::new();
+        if values.iter().all(|(_, keys)| keys.is_empty()) {
+            problems.add(KEY, "no key is listed: list the keys of each shard".into());
+        }
+        for (name, keys) in values {
+            let shard = shards.iter().position(|listed| listed == name);
+            if shard.is_none() {
+                problems.add(
+                    KEY,
+                    format!("keys are listed for {name:?}, which is not listed in `shards`"),
+                );
+            }
+            for key in keys {
+                let value = match key.value() {
+                    Ok(value) if value.key_type() == expected => value,
+                    Ok(value) => {
+                        problems.add(
+                            KEY,
+                            format!(
+                                "{key} of {name:?} is {}, but the keys of this keyspace are {expected}: list {expected} values, or declare `key` as {:?}",
+                                value.key_type(),
+                                value.key_type().as_str(),
+                            ),
+                        );
+                        continue;
+                    }
+                    Err(reason) => {
+                        problems.add(KEY, no_value(name, key, reason));
+                        continue;
+                    }
+                };
+                let normal;
+                let value = match value {
+                    KeyValue::Text(text) => {
+                        normal = steps.apply(text);
+                        KeyValue::Text(&normal)
+                    }
+                    other => other,
+                };
+                let bytes = value.canonical_bytes().into_boxed_slice();
+                if let Some(owner) = seen.insert(bytes.clone(), name) {
+                    problems.add(KEY, listed_twice(key, owner, name));
+                }
+                entries.push(Entry {
+                    hash: value.hash(SEED),
+                    key: bytes,
+                    shard: shard.unwrap_or_default(),
+                });
+            }
+        }
+        if problems.len() > before {
+            return None;
+        }
+        entries.sort_by_key(|entry| entry.hash);
+        Some(Self {
+            entries: entries.into_boxed_slice(),
+        })
+    }
+
+    /// `None` for a key that is not listed.
+    #[inline(never)]
+    pub(super) fn place(&self, key: KeyValue<'_>) -> Option<Spot> {
+        let hash = key.hash(SEED);
+        let first = self.entries.partition_point(|entry| entry.hash < hash);
+        key.encode(|tag, payload| {
+            self.entries[first..]
+                .iter()
+                .take_while(|entry| entry.hash == hash)
+                .find(|entry| matches!(&*entry.key, [t, rest @ ..] if *t == tag && rest == payload))
+        })
+        .map(|entry| Spot {
+            shard: entry.shard,
+            spread: hash,
+        })
+    }
+
+    pub(super) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+}
+
+fn no_value(shard: &str, key: &ShardKey<'_>, reason: NoValue) -> String {
+    match reason {
+        NoValue::Null => {
+            format!("null is listed for {shard:?}: a row without a key has no shard, take it out")
+        }
+        NoValue::Precision => {
+            format!("{key} of {shard:?} is finer than a microsecond: no stored value can equal it")
+        }
+        NoValue::NoZone => {
+            format!("{key} is listed for {shard:?}: say which instant is meant")
+        }
+    }
+}
+
+fn listed_twice(key: &ShardKey<'_>, owner: &str, name: &str) -> String {
+    if owner == name {
+        format!("the key {key} is listed twice for {name:?}: take one out")
+    } else {
+        format!("the key {key} is listed for both {owner:?} and {name:?}: a key has one shard")
+    }
+}

@@ -1,0 +1,323 @@
+//! A checked rule: the description of `spec.rs` after every question about it was answered.
+
+use std::ops::Range;
+
+use super::fingerprint::Fingerprint;
+use super::hash::Hash;
+use super::list::List;
+use super::modulo::Modulo;
+use super::normalize::Steps;
+use super::placement::Placement;
+use super::spec::{AlgorithmSpec, RuleSpec};
+use crate::error::Error;
+use crate::key::{KeyType, KeyValue, NoValue, ShardKey};
+use crate::name::{KeyspaceName, ShardName};
+
+/// Positions in the list of shards are kept in 16 bits.
+const MAX_SHARDS: usize = 1 << 16;
+
+/// A sharding rule that is total: every key of its type is placed, or answered with an error.
+#[derive(Clone, Debug)]
+pub(crate) struct Rule {
+    pub(super) shards: Box<[ShardName]>,
+    pub(super) key: KeyType,
+    pub(super) steps: Steps,
+    pub(super) algorithm: Algorithm,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Algorithm {
+    Hash(Hash),
+    Modulo(Modulo),
+    List(List),
+}
+
+/// A placement whose shard is still a position in the rule's list.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spot {
+    pub(super) shard: usize,
+    pub(super) spread: u64,
+}
+
+/// One thing that is wrong with a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RuleProblem {
+    /// Where, as a dotted key below the keyspace: `algorithm.map`.
+    pub(crate) key: String,
+    /// What is wrong, and what to do.
+    pub(crate) message: String,
+}
+
+/// Collects what is wrong, so that all of it is reported at once.
+#[derive(Debug, Default)]
+pub(super) struct Problems(Vec<RuleProblem>);
+
+impl Problems {
+    pub(super) fn add(&mut self, key: &str, message: String) {
+        self.0.push(RuleProblem {
+            key: key.to_owned(),
+            message,
+        });
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// Why a rule has no place for a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PlaceError {
+    /// There is no key.
+    Null,
+    /// The key has another type than the keyspace declares.
+    Type {
+        expected: KeyType,
+        found: &'static str,
+    },
+    /// A timestamp finer than what databases store.
+    Precision,
+    /// No list holds this key.
+    NotCovered(String),
+}
+
+impl PlaceError {
+    /// The public error, which names the keyspace.
+    pub(crate) fn into_error(self, keyspace: KeyspaceName) -> Error {
+        match self {
+            Self::Null => Error::NullShardKey { keyspace },
+            Self::Type { expected, found } => Error::KeyType {
+                keyspace,
+                expected: expected.as_str(),
+                found,
+            },
+            Self::Precision => Error::KeyType {
+                keyspace,
+                expected: KeyType::Timestamp.as_str(),
+                found: "a timestamp finer than a microsecond (round it to the column's precision first)",
+            },
+            Self::NotCovered(key) => Error::NotCovered { keyspace, key },
+        }
+    }
+}
+
+impl Rule {
+    /// Checks a description and makes the rule of it.
+    ///
+    /// Whether the shards exist is not asked here; the topology knows.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with the description.
+    pub(crate) fn build(spec: &RuleSpec) -> Result<Self, Vec<RuleProblem>> {
+        let mut problems = Problems::default();
+        let steps = Steps::new(&spec.normalize);
+        check_shards(&spec.shards, &mut problems);
+        if !steps.is_empty() && spec.key != KeyType::Text {
+            problems.add(
+                "normalize",
+                format!(
+                    "only text keys can be normalized, and these are {}: take `normalize` out, or declare `key` as \"text\"",
+                    spec.key
+                ),
+            );
+        }
+        for setting in &spec.misplaced {
+            problems.add(
+                &format!("algorithm.{setting}"),
+                format!(
+                    "`{setting}` has no meaning for `{}`: take it out",
+                    spec.algorithm.name()
+                ),
+            );
+        }
+        let algorithm = build_algorithm(spec, steps, &mut problems);
+        match algorithm {
+            Some(algorithm) if problems.0.is_empty() => Ok(Self {
+                // Interned last: a refused configuration leaves nothing behind.
+                shards: spec
+                    .shards
+                    .iter()
+                    .map(|name| ShardName::intern(name))
+                    .collect(),
+                key: spec.key,
+                steps,
+                algorithm,
+            }),
+            _ => Err(problems.0),
+        }
+    }
+
+    /// Where this key lives.
+    ///
+    /// # Errors
+    ///
+    /// [`PlaceError`]: the key is null, of another type, too fine, or covered by nothing.
+    pub(crate) fn place(&self, key: &ShardKey<'_>) -> Result<Placement, PlaceError> {
+        let value = match key.value() {
+            Ok(value) if value.key_type() == self.key => value,
+            Ok(value) => return Err(self.wrong_type(value)),
+            Err(reason) => return Err(self.no_value(reason)),
+        };
+        let placement = if self.steps.is_empty() {
+            self.place_value(value)
+        } else {
+            self.place_normalized(value)
+        };
+        placement.ok_or_else(|| PlaceError::NotCovered(key.to_string()))
+    }
+
+    #[inline(always)]
+    fn place_value(&self, value: KeyValue<'_>) -> Option<Placement> {
+        let spot = match &self.algorithm {
+            Algorithm::Hash(hash) => hash.place(value),
+            Algorithm::Modulo(modulo) => modulo.place(value),
+            Algorithm::List(list) => list.place(value),
+        }?;
+        let shard = self.shards.get(spot.shard)?;
+        Some(Placement::new(*shard, spot.spread))
+    }
+
+    // Out of line, like everything that integers and UUIDs do not need: it keeps their way short.
+    #[inline(never)]
+    fn place_normalized(&self, value: KeyValue<'_>) -> Option<Placement> {
+        match value {
+            KeyValue::Text(text) => self.place_value(KeyValue::Text(&self.steps.apply(text))),
+            other => self.place_value(other),
+        }
+    }
+
+    #[cold]
+    fn wrong_type(&self, value: KeyValue<'_>) -> PlaceError {
+        let found = match (self.key, value.key_type()) {
+            (KeyType::Uuid, KeyType::Text) => "text (parse it into a UUID first)",
+            (KeyType::Uuid, KeyType::Bytes) => "bytes (make a UUID of them first)",
+            (KeyType::Integer, KeyType::Text) => "text (parse it into a number first)",
+            (KeyType::Timestamp, KeyType::Date) => "date (say which instant is meant)",
+            (KeyType::Date, KeyType::Timestamp) => {
+                "timestamp (take its day, in the time zone that is meant)"
+            }
+            (_, other) => other.as_str(),
+        };
+        PlaceError::Type {
+            expected: self.key,
+            found,
+        }
+    }
+
+    #[cold]
+    fn no_value(&self, reason: NoValue) -> PlaceError {
+        let expected = self.key;
+        match reason {
+            NoValue::Null => PlaceError::Null,
+            NoValue::Precision if expected == KeyType::Timestamp => PlaceError::Precision,
+            NoValue::Precision => PlaceError::Type {
+                expected,
+                found: "timestamp",
+            },
+            NoValue::NoZone => PlaceError::Type {
+                expected,
+                found: "a timestamp without a time zone (say which instant is meant, in UTC with `.and_utc()`)",
+            },
+        }
+    }
+
+    /// The shards of the rule, in the order of its list.
+    pub(crate) fn shards(&self) -> &[ShardName] {
+        &self.shards
+    }
+
+    /// The type of keys that the rule takes.
+    pub(crate) fn key_type(&self) -> KeyType {
+        self.key
+    }
+
+    /// The name of the algorithm in a configuration.
+    pub(crate) fn algorithm_name(&self) -> &'static str {
+        match self.algorithm {
+            Algorithm::Hash(_) => "hash",
+            Algorithm::Modulo(_) => "modulo",
+            Algorithm::List(_) => "list",
+        }
+    }
+
+    /// Which shard owns which buckets, in the order of the buckets and with neighbours merged;
+    /// `None` for an algorithm without buckets.
+    pub(crate) fn effective_map(&self) -> Option<Vec<(Range<u32>, ShardName)>> {
+        let Algorithm::Hash(hash) = &self.algorithm else {
+            return None;
+        };
+        let ranges = hash.ranges().into_iter();
+        Some(
+            ranges
+                .filter_map(|(range, owner)| Some((range, *self.shards.get(owner)?)))
+                .collect(),
+        )
+    }
+
+    /// Whether the map of buckets was written down; without one the list of shards decides.
+    pub(crate) fn has_written_map(&self) -> bool {
+        matches!(&self.algorithm, Algorithm::Hash(hash) if hash.has_written_map())
+    }
+
+    /// The fingerprint of this rule for a keyspace with these tables, each given as its name, its
+    /// key column and its count.
+    pub(crate) fn fingerprint(&self, tables: &[(&str, &str, u32)]) -> Fingerprint {
+        Fingerprint::of(self, tables)
+    }
+}
+
+fn check_shards(shards: &[String], problems: &mut Problems) {
+    if shards.is_empty() {
+        problems.add("shards", "no shard is listed: list at least one".into());
+    }
+    if shards.len() > MAX_SHARDS {
+        problems.add(
+            "shards",
+            format!(
+                "{} shards are listed: a keyspace has at most {MAX_SHARDS}",
+                shards.len()
+            ),
+        );
+    }
+    let mut seen = std::collections::HashMap::new();
+    for name in shards {
+        let times = seen.entry(name).or_insert(0u32);
+        *times += 1;
+        if *times == 2 {
+            problems.add(
+                "shards",
+                format!("{name:?} is listed more than once: a shard has one position"),
+            );
+        }
+    }
+}
+
+/// `None` when there is nothing to build on; the problems say why.
+fn build_algorithm(spec: &RuleSpec, steps: Steps, problems: &mut Problems) -> Option<Algorithm> {
+    let shards = spec.shards.as_slice();
+    match &spec.algorithm {
+        AlgorithmSpec::Modulo { count } => {
+            if spec.key != KeyType::Integer {
+                problems.add(
+                    "algorithm.kind",
+                    format!(
+                        "`modulo` divides integers, and the keys of this keyspace are {}: use `hash`",
+                        spec.key
+                    ),
+                );
+            }
+            // `modulo` without shards has the count 0, which is no second mistake.
+            if shards.is_empty() {
+                return None;
+            }
+            Modulo::build(shards.len(), *count, problems).map(Algorithm::Modulo)
+        }
+        AlgorithmSpec::Hash { buckets, map } => {
+            Hash::build(shards, *buckets, map.as_deref(), problems).map(Algorithm::Hash)
+        }
+        AlgorithmSpec::List { values } => {
+            List::build(shards, values, spec.key, steps, problems).map(Algorithm::List)
+        }
+    }
+}

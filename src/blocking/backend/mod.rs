@@ -1,0 +1,83 @@
+//! What the driver needs to know of each connection type: one small trait, one file per backend.
+
+mod multi;
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(feature = "postgres")]
+mod postgres;
+mod probe;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+mod text;
+
+use diesel::connection::LoadConnection;
+use diesel::migration::MigrationConnection;
+use diesel::query_builder::QueryFragment;
+use diesel::r2d2::R2D2Connection;
+use diesel::{ConnectionResult, QueryResult};
+
+use crate::topology::UrlKind;
+
+pub(crate) use text::TextEffect;
+
+/// A Diesel connection type that can be the physical connection of a node.
+///
+/// Implemented for [`PgConnection`](diesel::PgConnection),
+/// [`MysqlConnection`](diesel::MysqlConnection) and
+/// [`SqliteConnection`](diesel::SqliteConnection) behind their features, and by
+/// [`sharded_multi_connection!`](crate::sharded_multi_connection) for enums with
+/// `#[derive(diesel::MultiConnection)]`.
+pub trait NodeConnection: R2D2Connection + LoadConnection + MigrationConnection + 'static {
+    /// Whether this type can connect to URLs of this kind.
+    fn accepts(kind: UrlKind) -> bool;
+
+    /// Connects. Called once per physical connection; may block as long as the driver does.
+    ///
+    /// # Errors
+    ///
+    /// What the driver says.
+    fn connect(kind: UrlKind, url: &str) -> ConnectionResult<Self>;
+
+    /// The backend behind this connection.
+    fn kind(&self) -> UrlKind;
+
+    /// Starts a transaction with this statement, so that Diesel knows of it.
+    ///
+    /// # Errors
+    ///
+    /// What the driver says, and `AlreadyInTransaction` where Diesel knows of an open one.
+    fn begin_with(&mut self, sql: &str) -> QueryResult<()>;
+
+    /// Asks the client library whether a transaction is open, without a round trip.
+    ///
+    /// Diesel's own bookkeeping is corrected where it believed in a transaction that is gone.
+    fn probe(&mut self) -> TransactionProbe;
+
+    /// The text of a query, where it can be had cheaply; `None` counts as any text.
+    ///
+    /// Asked only for statements without a static query id on backends whose client library cannot
+    /// tell whether a transaction is open.
+    fn text_of<T>(&self, query: &T) -> Option<String>
+    where
+        T: QueryFragment<Self::Backend>,
+    {
+        let _ = query;
+        None
+    }
+}
+
+/// What the client library knows about the transaction of a connection.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum TransactionProbe {
+    /// No transaction is open.
+    Idle,
+    /// A transaction is open and can be committed.
+    Open,
+    /// A transaction is open and can only be rolled back (PostgreSQL after an error).
+    Failed,
+    /// The connection is broken.
+    Broken,
+    /// The client library cannot tell (MySQL).
+    Unknown,
+}

@@ -1,0 +1,62 @@
+/// Implements [`NodeConnection`](crate::blocking::NodeConnection) for an enum with
+/// `#[derive(diesel::MultiConnection)]`, so that one manager can hold shards of several backends.
+///
+/// Name the enum's variants with their types. Which variant a node gets is decided by its URL.
+///
+/// ```
+/// # #[cfg(all(feature = "sqlite", feature = "postgres"))] mod enums {
+/// #[derive(diesel::MultiConnection)]
+/// pub enum AnyConnection {
+///     Sqlite(diesel::SqliteConnection),
+///     Postgres(diesel::PgConnection),
+/// }
+///
+/// diesel_sharded::sharded_multi_connection!(AnyConnection {
+///     Sqlite(diesel::SqliteConnection),
+///     Postgres(diesel::PgConnection),
+/// });
+/// # }
+/// ```
+#[macro_export]
+macro_rules! sharded_multi_connection {
+    ($enum:ident { $($variant:ident($conn:ty)),+ $(,)? }) => {
+        impl $crate::blocking::NodeConnection for $enum {
+            fn accepts(kind: $crate::UrlKind) -> bool {
+                $(<$conn as $crate::blocking::NodeConnection>::accepts(kind))||+
+            }
+
+            fn connect(
+                kind: $crate::UrlKind,
+                url: &str,
+            ) -> ::diesel::ConnectionResult<Self> {
+                $(
+                    if <$conn as $crate::blocking::NodeConnection>::accepts(kind) {
+                        return <$conn as $crate::blocking::NodeConnection>::connect(kind, url)
+                            .map(Self::$variant);
+                    }
+                )+
+                ::core::result::Result::Err(::diesel::ConnectionError::InvalidConnectionUrl(
+                    ::std::string::String::from("no variant of the connection enum takes this kind of URL"),
+                ))
+            }
+
+            fn kind(&self) -> $crate::UrlKind {
+                match self {
+                    $(Self::$variant(conn) => $crate::blocking::NodeConnection::kind(conn),)+
+                }
+            }
+
+            fn begin_with(&mut self, sql: &str) -> ::diesel::QueryResult<()> {
+                match self {
+                    $(Self::$variant(conn) => $crate::blocking::NodeConnection::begin_with(conn, sql),)+
+                }
+            }
+
+            fn probe(&mut self) -> $crate::blocking::TransactionProbe {
+                match self {
+                    $(Self::$variant(conn) => $crate::blocking::NodeConnection::probe(conn),)+
+                }
+            }
+        }
+    };
+}

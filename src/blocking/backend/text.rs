@@ -1,0 +1,203 @@
+//! What a statement written by hand may do to the transaction, read off its first words.
+//!
+//! Only MySQL needs this: there the client library's knowledge is out of reach. It is a reading of
+//! first words, not a parser: whatever it does not know counts as touching the transaction, which
+//! costs one round trip when the connection goes back and nothing else.
+
+/// What a text may do to the transaction of its connection.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct TextEffect {
+    /// It may have opened a transaction (or changed autocommit).
+    pub(crate) may_open: bool,
+    /// It certainly ended a transaction that was open.
+    pub(crate) ends: bool,
+}
+
+impl TextEffect {
+    /// What is assumed of a text that nobody can read.
+    pub(crate) const UNKNOWN: Self = Self {
+        may_open: true,
+        ends: false,
+    };
+
+    /// Reads a text of one or more MySQL statements.
+    pub(crate) fn of(sql: &str) -> Self {
+        let mut effect = Self::default();
+        for statement in Statements::new(sql) {
+            effect.add(statement);
+        }
+        effect
+    }
+
+    fn add(&mut self, statement: Words<'_>) {
+        let Words(first, second, third) = statement;
+        let is = |word: &str, other: &str| word.eq_ignore_ascii_case(other);
+        const HARMLESS: [&str; 12] = [
+            "select", "insert", "update", "delete", "replace", "with", "show", "explain",
+            "describe", "values", "use", "do",
+        ];
+        if HARMLESS.iter().any(|word| is(first, word)) {
+            return;
+        }
+        self.may_open = true;
+        let keeps = is(second, "to") || (is(second, "work") && is(third, "to"));
+        self.ends |= is(first, "commit")
+            || (is(first, "rollback") && !keeps)
+            || is(first, "begin")
+            || (is(first, "start") && is(second, "transaction"));
+    }
+}
+
+/// The first three words of a statement; missing ones are empty.
+#[derive(Debug)]
+struct Words<'a>(&'a str, &'a str, &'a str);
+
+/// Cuts a text at the semicolons outside strings, quoted names and comments.
+struct Statements<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Statements<'a> {
+    fn new(rest: &'a str) -> Self {
+        Self { rest }
+    }
+}
+
+impl<'a> Iterator for Statements<'a> {
+    type Item = Words<'a>;
+
+    fn next(&mut self) -> Option<Words<'a>> {
+        loop {
+            if self.rest.is_empty() {
+                return None;
+            }
+            let mut words = ["", "", ""];
+            let mut known = 0;
+            loop {
+                self.rest = self.rest.trim_start();
+                let Some(first) = self.rest.chars().next() else {
+                    break;
+                };
+                let (length, is_word) = token(self.rest, first);
+                let (token, rest) = self.rest.split_at(length);
+                self.rest = rest;
+                if first == ';' {
+                    break;
+                }
+                if let Some(inner) = executable_comment(token) {
+                    // `/*! .. */` is run by the server; its words are words.
+                    if let (Some(slot), Some(word)) =
+                        (words.get_mut(known), inner.split_whitespace().next())
+                    {
+                        *slot = word;
+                        known += 1;
+                    }
+                } else if is_word && known < words.len() {
+                    words[known] = token;
+                    known += 1;
+                } else if !is_comment(token) {
+                    known = known.max(1);
+                }
+            }
+            if known > 0 {
+                let [first, second, third] = words;
+                return Some(Words(first, second, third));
+            }
+        }
+    }
+}
+
+fn is_comment(token: &str) -> bool {
+    token.starts_with('#') || token.starts_with("--") || token.starts_with("/*")
+}
+
+fn executable_comment(token: &str) -> Option<&str> {
+    let inner = token
+        .strip_prefix("/*!")
+        .or_else(|| token.strip_prefix("/*M!"))?;
+    Some(
+        inner
+            .trim_start_matches(|c: char| c.is_ascii_digit())
+            .trim_end_matches("*/"),
+    )
+}
+
+/// The length of the token that `text` starts with, and whether it is a word.
+fn token(text: &str, first: char) -> (usize, bool) {
+    let until = |end: Option<usize>| end.unwrap_or(text.len());
+    match first {
+        '\'' | '"' | '`' => (quoted(text, first), false),
+        '#' => (until(text.find('\n')), false),
+        '-' if text.starts_with("--") => (until(text.find('\n')), false),
+        '/' if text.starts_with("/*") => (until(text[2..].find("*/").map(|at| at + 4)), false),
+        _ if first.is_alphanumeric() || first == '_' => (
+            until(text.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$'))),
+            true,
+        ),
+        _ => (first.len_utf8(), false),
+    }
+}
+
+/// The length of a quoted token; a doubled quote or a backslash keeps it going.
+fn quoted(text: &str, quote: char) -> usize {
+    let mut chars = text.char_indices().skip(1).peekable();
+    while let Some((at, c)) = chars.next() {
+        if c == '\\' && quote != '`' {
+            chars.next();
+        } else if c == quote {
+            match chars.peek() {
+                Some((_, next)) if *next == quote => {
+                    chars.next();
+                }
+                _ => return at + c.len_utf8(),
+            }
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TextEffect;
+
+    #[test]
+    fn the_first_words_of_every_statement_count() {
+        // text, may open, ends
+        for (sql, may_open, ends) in [
+            ("SELECT 1", false, false),
+            ("  select 1; ", false, false),
+            ("/* hello; COMMIT */ SELECT 1", false, false),
+            ("-- COMMIT\nSELECT 1", false, false),
+            ("# COMMIT\nSELECT 1", false, false),
+            ("INSERT INTO t VALUES ('; COMMIT; ')", false, false),
+            ("INSERT INTO t VALUES ('it''s \\'; COMMIT; ')", false, false),
+            ("SELECT `; COMMIT`", false, false),
+            ("COMMIT", true, true),
+            ("commit;", true, true),
+            ("INSERT INTO t VALUES (1); COMMIT", true, true),
+            ("/*! COMMIT */", true, true),
+            ("/*!50000 COMMIT */", true, true),
+            ("/* x */ COMMIT", true, true),
+            ("ROLLBACK", true, true),
+            ("ROLLBACK TO SAVEPOINT a", true, false),
+            ("ROLLBACK WORK TO a", true, false),
+            ("SAVEPOINT a", true, false),
+            ("RELEASE SAVEPOINT a", true, false),
+            ("BEGIN", true, true),
+            ("START TRANSACTION READ ONLY", true, true),
+            ("START SLAVE", true, false),
+            ("SET autocommit = 0", true, false),
+            ("CALL p()", true, false),
+            ("CREATE TABLE t (a int)", true, false),
+            ("", false, false),
+            (";;", false, false),
+            ("(SELECT 1)", true, false),
+        ] {
+            assert_eq!(
+                TextEffect::of(sql),
+                TextEffect { may_open, ends },
+                "{sql}"
+            );
+        }
+    }
+}

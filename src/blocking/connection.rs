@@ -1,0 +1,334 @@
+//! The connection an application works with: a Diesel connection that belongs to one shard.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use diesel::QueryResult;
+use diesel::connection::{CacheSize, DynInstrumentation, TransactionManager};
+use diesel::result::Error as DieselError;
+
+use super::backend::{NodeConnection, TransactionProbe};
+use super::manager::ShardedConnectionManager;
+use super::node::Lease;
+use super::slot::{Flags, Slot};
+use super::transaction_manager::ShardedTmState;
+use crate::error::{Error, RollbackReason};
+use crate::key::ToShardKey;
+use crate::name::{Role, ShardName};
+use crate::route::stack;
+use crate::topology::{TopologyId, UrlKind};
+
+/// A Diesel connection to one shard, out of the pool of one of its nodes.
+///
+/// It belongs to its shard from checkout until it is returned; it never moves. Diesel's whole
+/// interface works on it, and where a function wants the backend's own connection
+/// (`&mut PgConnection`), a `&mut ShardedConnection<PgConnection>` is accepted too, because it
+/// dereferences to it.
+///
+/// # Checks
+///
+/// Each statement first looks at the route stack, which costs a few nanoseconds:
+///
+/// - a connection that was bound by the stack refuses to work while the topmost route names another
+///   shard ([`Error::RouteMismatch`]); one that was asked for by name refuses only while a
+///   transaction is open on it;
+/// - in a transaction that is gone, because the server or a hand-written `COMMIT` ended it, further
+///   statements are refused ([`Error::RolledBack`]).
+///
+/// Nothing is sent in either case.
+pub struct ShardedConnection<C: NodeConnection> {
+    pub(super) topology: TopologyId,
+    pub(super) lease: Option<Lease<C>>,
+    pub(super) by_stack: bool,
+    /// This is the connection of the `transaction_on` that pins the scope.
+    pub(super) owns_pin: bool,
+    pub(super) tm: ShardedTmState,
+    /// What a handle of an outer pool keeps while it is bound to nothing.
+    pub(super) handle: Option<Box<Handle<C>>>,
+}
+
+/// The part of a connection that only handles of an outer pool have.
+pub(super) struct Handle<C: NodeConnection> {
+    pub(super) manager: ShardedConnectionManager<C>,
+    /// A binding that failed where no error could be given; the first statement gives it.
+    pub(super) failed: Option<Error>,
+    pub(super) instrumentation: DynInstrumentation,
+    pub(super) cache_size: Option<CacheSize>,
+    /// The pool has not handed it out yet.
+    pub(super) fresh: bool,
+}
+
+impl<C: NodeConnection> ShardedConnection<C> {
+    pub(super) fn bound(topology: TopologyId, lease: Lease<C>, by_stack: bool) -> Self {
+        Self {
+            topology,
+            lease: Some(lease),
+            by_stack,
+            owns_pin: false,
+            tm: ShardedTmState::default(),
+            handle: None,
+        }
+    }
+
+    pub(super) fn unbound(manager: ShardedConnectionManager<C>) -> Self {
+        Self {
+            topology: manager.topology().id(),
+            lease: None,
+            by_stack: true,
+            owns_pin: false,
+            tm: ShardedTmState::default(),
+            handle: Some(Box::new(Handle {
+                manager,
+                failed: None,
+                instrumentation: DynInstrumentation::default_instrumentation(),
+                cache_size: None,
+                fresh: true,
+            })),
+        }
+    }
+
+    /// The shard this connection belongs to; `None` only for a connection out of an outer pool that
+    /// no statement has bound yet.
+    #[must_use]
+    pub fn shard(&self) -> Option<ShardName> {
+        self.lease.as_ref().map(|lease| lease.node().shard())
+    }
+
+    /// The role of the node this connection talks to; `None` while [`shard`](Self::shard) is.
+    #[must_use]
+    pub fn role(&self) -> Option<Role> {
+        self.lease.as_ref().map(|lease| lease.node().role())
+    }
+
+    /// Checks that a key of a keyspace belongs to this connection's shard, for code that wants to
+    /// be sure before it writes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WrongShard`] when it belongs elsewhere, and everything that locating a key can
+    /// answer. An unbound connection is bound first, as by a statement.
+    pub fn ensure_owns<K>(&mut self, keyspace: &str, key: &K) -> Result<(), Error>
+    where
+        K: ToShardKey + ?Sized,
+    {
+        self.ready()?;
+        let Some(lease) = &self.lease else {
+            unreachable!("a ready connection is bound");
+        };
+        let bound = lease.node().shard();
+        let snapshot = lease.node().topology.current();
+        let keyspace = &snapshot.keyspaces()[snapshot.find_keyspace(keyspace)?];
+        let owner = keyspace.locate(key)?.shard();
+        if owner == bound {
+            Ok(())
+        } else {
+            Err(Error::WrongShard {
+                keyspace: keyspace.name,
+                owner,
+                bound,
+            })
+        }
+    }
+
+    /// The physical connection, after the same check as before a statement.
+    ///
+    /// What runs on it is not seen by this crate, so the connection is looked at more closely when
+    /// it goes back to its pool.
+    ///
+    /// # Errors
+    ///
+    /// Those of a statement that may not run; see [the checks](Self#checks).
+    pub fn inner(&mut self) -> QueryResult<&mut C> {
+        let slot = self.ready()?;
+        slot.flags.set(Flags::DIRTY | Flags::UNPROBED);
+        Ok(&mut slot.conn)
+    }
+
+    /// Binds the connection if it is unbound, and checks that a statement may run on it.
+    #[inline]
+    pub(super) fn ready(&mut self) -> Result<&mut Slot<C>, Error> {
+        if self.lease.is_none() {
+            self.bind_for_statement()?;
+        }
+        let Some(lease) = &mut self.lease else {
+            unreachable!("binding answers an error or binds");
+        };
+        if let Some(at) = stack::top(self.topology) {
+            let bound = lease.node().shard();
+            if at.shard != bound && (self.by_stack || open_depth(lease.slot_mut()) > 0) {
+                return Err(Error::RouteMismatch {
+                    bound,
+                    routed: at.shard,
+                });
+            }
+        }
+        if self.tm.depth() > 0 {
+            if let Some(reason) = lost(&mut self.tm, lease.slot_mut()) {
+                return Err(Error::RolledBack {
+                    shard: lease.node().shard(),
+                    reason,
+                    source: None,
+                });
+            }
+        }
+        Ok(lease.slot_mut())
+    }
+
+    /// Why the transaction of this scope is gone, if it is.
+    pub(super) fn lost(&mut self) -> Option<RollbackReason> {
+        lost(&mut self.tm, self.lease.as_mut()?.slot_mut())
+    }
+
+    /// The depth Diesel believes in, without a test transaction.
+    pub(super) fn open_depth(&mut self) -> u32 {
+        self.lease
+            .as_mut()
+            .map_or(0, |lease| open_depth(lease.slot_mut()))
+    }
+
+    pub(super) fn slot_mut(&mut self) -> Option<&mut Slot<C>> {
+        self.lease.as_mut().map(Lease::slot_mut)
+    }
+
+    pub(super) fn rolled_back(&self, reason: RollbackReason, source: Option<DieselError>) -> Error {
+        match self.shard() {
+            Some(shard) => Error::RolledBack {
+                shard,
+                reason,
+                source: source.map(Into::into),
+            },
+            None => unreachable!("an unbound connection has no transaction"),
+        }
+    }
+
+    /// Has the connection closed when it comes back.
+    pub(super) fn retire(&mut self) {
+        if let Some(slot) = self.slot_mut() {
+            slot.flags.set(Flags::RETIRE);
+        }
+    }
+
+    fn raw(&mut self) -> Result<&mut C, Error> {
+        let slot = self.ready()?;
+        slot.flags.set(Flags::DIRTY | Flags::UNPROBED);
+        Ok(&mut slot.conn)
+    }
+}
+
+/// The depth of the transactions Diesel believes in, without a test transaction.
+fn open_depth<C: NodeConnection>(slot: &mut Slot<C>) -> u32 {
+    use diesel::connection::TransactionManagerStatus as Status;
+    match C::TransactionManager::transaction_manager_status_mut(&mut slot.conn) {
+        Status::Valid(valid) => valid.in_transaction.as_ref().map_or(0, |open| {
+            open.transaction_depth.get() - u32::from(open.test_transaction)
+        }),
+        Status::InError => 0,
+    }
+}
+
+/// Finds out whether the transaction that our bookkeeping has open is still there.
+fn lost<C: NodeConnection>(
+    tm: &mut ShardedTmState,
+    slot: &mut Slot<C>,
+) -> Option<RollbackReason> {
+    use diesel::connection::TransactionManagerStatus as Status;
+    if let Some(reason) = tm.lost {
+        return Some(reason);
+    }
+    if slot.flags.any(Flags::ENDED_BY_SERVER) {
+        tm.lost = Some(RollbackReason::EndedByServer);
+    } else if slot.flags.any(Flags::ENDED_BY_HAND) {
+        tm.lost = Some(RollbackReason::EndedByHand);
+    } else if slot.flags.any(Flags::LOST) {
+        tm.lost = Some(RollbackReason::ConnectionLost);
+    } else {
+        let after_error = slot.flags.any(Flags::FAILED);
+        if slot.kind == UrlKind::Sqlite && slot.flags.any(Flags::UNPROBED) {
+            // SQLite tells Diesel that it has left a transaction only when it is asked.
+            if slot.probe() == TransactionProbe::Broken {
+                tm.lost = Some(RollbackReason::ConnectionLost);
+                return tm.lost;
+            }
+        }
+        match C::TransactionManager::transaction_manager_status_mut(&mut slot.conn) {
+            Status::InError => tm.lost = Some(RollbackReason::ConnectionLost),
+            Status::Valid(valid) => {
+                let depth = valid
+                    .in_transaction
+                    .as_ref()
+                    .map_or(0, |open| open.transaction_depth.get());
+                if depth < tm.expected_depth() {
+                    tm.lost = Some(if after_error {
+                        RollbackReason::EndedByServer
+                    } else {
+                        RollbackReason::EndedByHand
+                    });
+                }
+            }
+        }
+    }
+    tm.lost
+}
+
+impl<C: NodeConnection> Deref for ShardedConnection<C> {
+    type Target = C;
+
+    /// The physical connection, after the same check as before a statement.
+    ///
+    /// # Panics
+    ///
+    /// With the text of the error that a statement would have answered; [`inner`](Self::inner) is
+    /// the form that returns it. A connection out of an outer pool that is not bound yet panics
+    /// too: binding needs `&mut`.
+    fn deref(&self) -> &C {
+        let Some(lease) = &self.lease else {
+            panic!("this connection is not bound to a shard yet: use it mutably first");
+        };
+        if let (Some(at), true) = (stack::top(self.topology), self.by_stack) {
+            let bound = lease.node().shard();
+            if at.shard != bound {
+                panic!(
+                    "{}",
+                    Error::RouteMismatch {
+                        bound,
+                        routed: at.shard
+                    }
+                );
+            }
+        }
+        &lease.slot().conn
+    }
+}
+
+impl<C: NodeConnection> DerefMut for ShardedConnection<C> {
+    /// The physical connection, after the same check as before a statement.
+    ///
+    /// # Panics
+    ///
+    /// With the text of the error that a statement would have answered; [`inner`](Self::inner) is
+    /// the form that returns it.
+    fn deref_mut(&mut self) -> &mut C {
+        match self.raw() {
+            Ok(conn) => conn,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+impl<C: NodeConnection> fmt::Debug for ShardedConnection<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ShardedConnection")
+            .field("shard", &self.shard())
+            .field("role", &self.role())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<C: NodeConnection> Drop for ShardedConnection<C> {
+    fn drop(&mut self) {
+        if self.tm.depth() > 0 {
+            // Whatever became of it, a scope that did not end well leaves nothing to reuse.
+            self.retire();
+        }
+    }
+}

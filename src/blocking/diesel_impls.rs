@@ -1,0 +1,262 @@
+//! Diesel's connection traits for our connection: each statement is checked, forwarded, and its
+//! errors are taken note of.
+
+use diesel::connection::{
+    CacheSize, Connection, ConnectionSealed, Instrumentation, LoadConnection, SimpleConnection,
+    TransactionManager, WithMetadataLookup,
+};
+use diesel::expression::QueryMetadata;
+use diesel::migration::MigrationConnection;
+use diesel::query_builder::{Query, QueryFragment, QueryId};
+use diesel::query_dsl::UpdateAndFetchResults;
+use diesel::r2d2::R2D2Connection;
+use diesel::result::Error as DieselError;
+use diesel::{ConnectionResult, QueryResult};
+
+use super::backend::{NodeConnection, TextEffect};
+use super::connection::ShardedConnection;
+use super::manager::ShardedConnectionManager;
+use super::slot::{Flags, Noter, Slot};
+use super::transaction_manager::{ShardedTm, ShardedTmState};
+use crate::error::Error;
+use crate::topology::UrlKind;
+
+impl<C: NodeConnection> SimpleConnection for ShardedConnection<C> {
+    fn batch_execute(&mut self, query: &str) -> QueryResult<()> {
+        let in_transaction = self.tm.depth() > 0;
+        let slot = self.ready()?;
+        let result = slot.conn.batch_execute(query);
+        if slot.kind == UrlKind::Mysql {
+            take_text(slot, TextEffect::of(query), in_transaction);
+        } else {
+            slot.flags.set(Flags::DIRTY | Flags::UNPROBED);
+        }
+        result.inspect_err(|error| slot.note(error))
+    }
+}
+
+impl<C: NodeConnection> ConnectionSealed for ShardedConnection<C> {}
+
+impl<C: NodeConnection> Connection for ShardedConnection<C> {
+    type Backend = C::Backend;
+    type TransactionManager = ShardedTm<C::TransactionManager>;
+
+    /// Connects to one database as to a topology of one shard, named `default`.
+    ///
+    /// For code that is given a URL and nothing else, such as test suites written for a plain
+    /// connection.
+    fn establish(database_url: &str) -> ConnectionResult<Self> {
+        let one_shard = || {
+            ShardedConnectionManager::builder()
+                .shard("default", database_url)
+                .default_shard("default")
+                .pool(crate::topology::PoolConfig::new().max_size(1))
+                .build()?
+                .get_on("default")
+        };
+        one_shard().map_err(|error| match error {
+            Error::Unavailable {
+                source: Some(source),
+                ..
+            } => diesel::ConnectionError::BadConnection(source.to_string()),
+            other => diesel::ConnectionError::InvalidConnectionUrl(other.to_string()),
+        })
+    }
+
+    fn begin_test_transaction(&mut self) -> QueryResult<()> {
+        if self.handle.as_ref().is_some_and(|handle| handle.fresh) {
+            return Err(DieselError::QueryBuilderError(
+                "a test transaction cannot be opened by an outer pool (TestCustomizer): its \
+                 connections belong to no shard until they are checked out under a route; use \
+                 node pools of size 1 and begin the test transaction on a checked-out connection"
+                    .into(),
+            ));
+        }
+        Self::TransactionManager::begin_transaction(self)?;
+        let depth = Self::TransactionManager::transaction_manager_status_mut(self)
+            .transaction_depth()?
+            .map_or(0, std::num::NonZeroU32::get);
+        assert_eq!(depth, 1, "a test transaction is the outermost transaction");
+        Self::TransactionManager::transaction_manager_status_mut(self).set_test_transaction_flag();
+        self.tm.hand_over_to_test();
+        Ok(())
+    }
+
+    fn execute_returning_count<T>(&mut self, source: &T) -> QueryResult<usize>
+    where
+        T: QueryFragment<Self::Backend> + QueryId,
+    {
+        let in_transaction = self.tm.depth() > 0;
+        let slot = self.ready()?;
+        before_statement(slot, source, in_transaction);
+        slot.conn
+            .execute_returning_count(source)
+            .inspect_err(|error| slot.note(error))
+    }
+
+    fn transaction_state(&mut self) -> &mut ShardedTmState {
+        &mut self.tm
+    }
+
+    fn instrumentation(&mut self) -> &mut dyn Instrumentation {
+        match (&mut self.lease, &mut self.handle) {
+            (Some(lease), _) => lease.slot_mut().instrumentation(),
+            (None, Some(handle)) => &mut *handle.instrumentation,
+            (None, None) => unreachable!("a connection without a handle is always bound"),
+        }
+    }
+
+    fn set_instrumentation(&mut self, instrumentation: impl Instrumentation) {
+        match (&mut self.lease, &mut self.handle) {
+            (Some(lease), _) => {
+                lease
+                    .slot_mut()
+                    .swap_instrumentation(instrumentation.into());
+            }
+            (None, Some(handle)) => handle.instrumentation = instrumentation.into(),
+            (None, None) => {}
+        }
+    }
+
+    /// Sets the size for this checkout; the next user of the physical connection finds the default.
+    fn set_prepared_statement_cache_size(&mut self, size: CacheSize) {
+        if let Some(handle) = &mut self.handle {
+            handle.cache_size = Some(size);
+        }
+        if let Some(slot) = self.slot_mut() {
+            slot.conn.set_prepared_statement_cache_size(size);
+            slot.flags.set(Flags::CACHE_CHANGED);
+        }
+    }
+}
+
+impl<B, C> LoadConnection<B> for ShardedConnection<C>
+where
+    C: NodeConnection + LoadConnection<B>,
+{
+    type Cursor<'conn, 'query> = ShardedCursor<'conn, <C as LoadConnection<B>>::Cursor<'conn, 'query>>;
+    type Row<'conn, 'query> = <C as LoadConnection<B>>::Row<'conn, 'query>;
+
+    fn load<'conn, 'query, T>(
+        &'conn mut self,
+        source: T,
+    ) -> QueryResult<Self::Cursor<'conn, 'query>>
+    where
+        T: Query + QueryFragment<Self::Backend> + QueryId + 'query,
+        Self::Backend: QueryMetadata<T::SqlType>,
+    {
+        let in_transaction = self.tm.depth() > 0;
+        let slot = self.ready()?;
+        before_statement(slot, &source, in_transaction);
+        let (conn, noter) = slot.split();
+        match LoadConnection::<B>::load(conn, source) {
+            Ok(rows) => Ok(ShardedCursor { rows, noter }),
+            Err(error) => {
+                noter.note(&error);
+                Err(error)
+            }
+        }
+    }
+}
+
+/// The rows of a query, as the inner connection gives them; an error among them is taken note of.
+#[derive(Debug)]
+pub struct ShardedCursor<'conn, I> {
+    rows: I,
+    noter: Noter<'conn>,
+}
+
+impl<I, T> Iterator for ShardedCursor<'_, I>
+where
+    I: Iterator<Item = QueryResult<T>>,
+{
+    type Item = QueryResult<T>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.rows.next();
+        if let Some(Err(error)) = &next {
+            self.noter.note(error);
+        }
+        next
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.rows.size_hint()
+    }
+}
+
+/// A statement whose text is not fixed by its type may be anything, a `BEGIN` included.
+#[inline]
+fn before_statement<C, T>(slot: &mut Slot<C>, source: &T, in_transaction: bool)
+where
+    C: NodeConnection,
+    T: QueryFragment<C::Backend> + QueryId,
+{
+    if T::HAS_STATIC_QUERY_ID {
+        return;
+    }
+    if slot.kind == UrlKind::Mysql {
+        let effect = slot
+            .conn
+            .text_of(source)
+            .map_or(TextEffect::UNKNOWN, |text| TextEffect::of(&text));
+        take_text(slot, effect, in_transaction);
+    } else {
+        slot.flags.set(Flags::DIRTY | Flags::UNPROBED);
+    }
+}
+
+fn take_text<C: NodeConnection>(slot: &mut Slot<C>, effect: TextEffect, in_transaction: bool) {
+    if effect.may_open {
+        slot.flags.set(Flags::DIRTY);
+    }
+    if effect.ends && in_transaction {
+        slot.flags.set(Flags::ENDED_BY_HAND);
+    }
+}
+
+impl<C: NodeConnection> R2D2Connection for ShardedConnection<C> {
+    fn ping(&mut self) -> QueryResult<()> {
+        let slot = self.ready()?;
+        slot.conn.ping().inspect_err(|error| slot.note(error))
+    }
+
+    fn is_broken(&mut self) -> bool {
+        <Self as Connection>::TransactionManager::is_broken_transaction_manager(self)
+            || self
+                .slot_mut()
+                .is_some_and(|slot| slot.flags.any(Flags::LOST | Flags::RETIRE))
+    }
+}
+
+impl<C: NodeConnection> MigrationConnection for ShardedConnection<C> {
+    fn setup(&mut self) -> QueryResult<usize> {
+        let slot = self.ready()?;
+        slot.conn.setup().inspect_err(|error| slot.note(error))
+    }
+}
+
+impl<C> WithMetadataLookup for ShardedConnection<C>
+where
+    C: NodeConnection + WithMetadataLookup,
+{
+    fn metadata_lookup(
+        &mut self,
+    ) -> &mut <Self::Backend as diesel::sql_types::TypeMetadata>::MetadataLookup {
+        use std::ops::DerefMut;
+        self.deref_mut().metadata_lookup()
+    }
+}
+
+impl<C, Changes, Output> UpdateAndFetchResults<Changes, Output> for ShardedConnection<C>
+where
+    C: NodeConnection + UpdateAndFetchResults<Changes, Output>,
+{
+    fn update_and_fetch(&mut self, changeset: Changes) -> QueryResult<Output> {
+        let slot = self.ready()?;
+        slot.conn
+            .update_and_fetch(changeset)
+            .inspect_err(|error| slot.note(error))
+    }
+}

@@ -1,0 +1,242 @@
+//! A keyspace as the application uses it: from a shard key to the shard, and what to do there.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::backend::NodeConnection;
+use super::connection::ShardedConnection;
+use super::manager::ShardedConnectionManager;
+use super::transaction::TransactionBuilder;
+use crate::algorithm::{Fingerprint, Placement};
+use crate::error::Error;
+use crate::key::ToShardKey;
+use crate::name::{KeyspaceName, ShardName};
+use crate::route::{Located, Route};
+use crate::topology::{Grouped, KeyspaceEntry, Snapshot};
+
+/// A set of shards over which one rule spreads rows by their shard key.
+///
+/// Owned, `Clone` and `'static`: keep it in the application's state. It follows changes of the
+/// topology.
+///
+/// ```
+/// # #[cfg(feature = "sqlite")] fn main() -> Result<(), diesel_sharded::Error> {
+/// use diesel::SqliteConnection;
+/// use diesel::connection::SimpleConnection;
+/// use diesel_sharded::blocking::ShardedConnectionManager;
+/// use diesel_sharded::{KeyspaceConfig, RuleSpec};
+///
+/// # let dir = tempfile::tempdir().expect("a temporary folder");
+/// # let file = |name: &str| dir.path().join(name).display().to_string();
+/// let shards = ShardedConnectionManager::<SqliteConnection>::builder()
+///     .shard("order-0", file("order-0.db"))
+///     .shard("order-1", file("order-1.db"))
+///     .keyspace("orders", KeyspaceConfig::new(RuleSpec::hash(["order-0", "order-1"], 4096)))
+///     .build()?;
+///
+/// let orders = shards.keyspace("orders")?;
+/// let home = orders.locate(&42_i64)?.shard();
+/// orders.transaction_for(&42_i64, |conn| {
+///     assert_eq!(conn.shard(), Some(home));
+///     conn.batch_execute("CREATE TABLE t (id INTEGER)")
+/// })?;
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "sqlite"))] fn main() {}
+/// ```
+pub struct Keyspace<C: NodeConnection> {
+    manager: ShardedConnectionManager<C>,
+    name: KeyspaceName,
+    /// Where the keyspace was when it was looked up; a hint, checked at each use.
+    index: usize,
+}
+
+impl<C: NodeConnection> Clone for Keyspace<C> {
+    fn clone(&self) -> Self {
+        Self {
+            manager: self.manager.clone(),
+            name: self.name,
+            index: self.index,
+        }
+    }
+}
+
+impl<C: NodeConnection> Keyspace<C> {
+    pub(super) fn new(
+        manager: ShardedConnectionManager<C>,
+        name: KeyspaceName,
+        index: usize,
+    ) -> Self {
+        Self {
+            manager,
+            name,
+            index,
+        }
+    }
+
+    #[inline]
+    fn entry<'s>(&self, snapshot: &'s Snapshot) -> Result<&'s KeyspaceEntry, Error> {
+        match snapshot.keyspaces().get(self.index) {
+            Some(entry) if entry.name == self.name => Ok(entry),
+            _ => Ok(&snapshot.keyspaces()[snapshot.find_keyspace(self.name.as_str())?]),
+        }
+    }
+
+    #[inline]
+    fn located<K: ToShardKey + ?Sized>(&self, key: &K) -> Result<Located, Error> {
+        let snapshot = self.manager.topology().current();
+        let shard = self.entry(&snapshot)?.locate(key)?.shard();
+        snapshot.locate(shard.as_str())
+    }
+
+    /// The name of the keyspace.
+    #[must_use]
+    pub fn name(&self) -> KeyspaceName {
+        self.name
+    }
+
+    /// The shards of the keyspace, in the order of its rule.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownKeyspace`] when the keyspace has been removed since.
+    pub fn shards(&self) -> Result<Vec<ShardName>, Error> {
+        let snapshot = self.manager.topology().current();
+        Ok(self.entry(&snapshot)?.rule.shards().to_vec())
+    }
+
+    /// The fingerprint of the keyspace's rule, map and tables: equal fingerprints place every key
+    /// alike.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownKeyspace`] when the keyspace has been removed since.
+    pub fn fingerprint(&self) -> Result<Fingerprint, Error> {
+        let snapshot = self.manager.topology().current();
+        Ok(self.entry(&snapshot)?.fingerprint.clone())
+    }
+
+    /// Which shard owns which hash buckets, complete and in order; `None` for a rule without
+    /// buckets.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownKeyspace`] when the keyspace has been removed since.
+    pub fn bucket_map(&self) -> Result<Option<Vec<(Range<u32>, ShardName)>>, Error> {
+        let snapshot = self.manager.topology().current();
+        Ok(self.entry(&snapshot)?.rule.effective_map())
+    }
+
+    /// Where a key's rows live. No I/O, no allocation.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NullShardKey`], [`Error::KeyType`], [`Error::NotCovered`].
+    #[inline]
+    pub fn locate<K: ToShardKey + ?Sized>(&self, key: &K) -> Result<Placement, Error> {
+        let snapshot = self.manager.topology().current();
+        self.entry(&snapshot)?.locate(key)
+    }
+
+    /// The route to a key's shard. No I/O.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`locate`](Self::locate).
+    pub fn route<K: ToShardKey + ?Sized>(&self, key: &K) -> Result<Route, Error> {
+        Ok(Route::new(
+            self.manager.topology().clone(),
+            self.located(key)?,
+        ))
+    }
+
+    /// The route to a key's shard, asking a database where the rule needs one.
+    ///
+    /// None of today's rules does; this is the form for code that must keep working with one that
+    /// does.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`locate`](Self::locate).
+    pub fn resolve<K: ToShardKey + ?Sized>(&self, key: &K) -> Result<Route, Error> {
+        self.route(key)
+    }
+
+    /// Runs a closure under the route to a key's shard.
+    ///
+    /// # Errors
+    ///
+    /// Those of the closure, of [`locate`](Self::locate), and [`Error::PinnedElsewhere`].
+    pub fn on<K, T, E>(&self, key: &K, f: impl FnOnce() -> Result<T, E>) -> Result<T, E>
+    where
+        K: ToShardKey + ?Sized,
+        E: From<diesel::result::Error>,
+    {
+        self.resolve(key)
+            .map_err(crate::route::into_caller)?
+            .run(f)
+    }
+
+    /// Checks out a connection of a key's shard, whatever the route in force.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`locate`](Self::locate) and of
+    /// [`get_on`](ShardedConnectionManager::get_on).
+    pub fn get<K: ToShardKey + ?Sized>(&self, key: &K) -> Result<ShardedConnection<C>, Error> {
+        self.manager.get_at(self.located(key)?)
+    }
+
+    /// Runs a closure in a transaction on a key's shard; the shard is pinned until it ends.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`locate`](Self::locate) and of
+    /// [`transaction_on`](ShardedConnectionManager::transaction_on).
+    pub fn transaction_for<K, T, E, F>(&self, key: &K, f: F) -> Result<T, E>
+    where
+        K: ToShardKey + ?Sized,
+        F: FnOnce(&mut ShardedConnection<C>) -> Result<T, E>,
+        E: From<diesel::result::Error>,
+    {
+        self.transaction_builder(key).run(f)
+    }
+
+    /// Sets the options of a transaction on a key's shard before it is run.
+    ///
+    /// A key that has no shard is answered by [`run`](TransactionBuilder::run).
+    pub fn transaction_builder<K: ToShardKey + ?Sized>(&self, key: &K) -> TransactionBuilder<C> {
+        TransactionBuilder::new(self.manager.clone(), self.located(key))
+    }
+
+    /// Sorts items by the shard of their key, for one transaction or one batch per shard. Order is
+    /// kept and nothing is dropped: an item whose key has no shard comes back as
+    /// [`refused`](Grouped::refused), with its error.
+    ///
+    /// # Panics
+    ///
+    /// When the keyspace has been removed from the topology since it was looked up.
+    pub fn group_by_shard<T, K>(
+        &self,
+        items: impl IntoIterator<Item = T>,
+        key: impl FnMut(&T) -> K,
+    ) -> Grouped<T>
+    where
+        K: ToShardKey,
+    {
+        let snapshot: Arc<Snapshot> = self.manager.topology().snapshot();
+        match self.entry(&snapshot) {
+            Ok(entry) => entry.group(items, key),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+impl<C: NodeConnection> fmt::Debug for Keyspace<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keyspace")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,28 @@
+//! The blocking driver: Diesel's own connection types, one r2d2 pool per node.
+
+mod backend;
+mod begin;
+mod connection;
+mod diesel_impls;
+mod keyspace;
+mod manager;
+mod native;
+mod node;
+mod outer;
+mod slot;
+mod status;
+mod transaction;
+mod transaction_manager;
+
+pub use backend::{NodeConnection, TransactionProbe};
+pub use begin::Isolation;
+pub use connection::ShardedConnection;
+pub use diesel_impls::ShardedCursor;
+pub use keyspace::Keyspace;
+pub use manager::{ManagerBuilder, ShardedConnectionManager};
+#[cfg(feature = "postgres")]
+pub use native::PgTransactionBuilder;
+pub use node::NodeInfo;
+pub use status::{NodeStatus, Status};
+pub use transaction::TransactionBuilder;
+pub use transaction_manager::{Outcome, ShardedTm, ShardedTmState};

@@ -1,0 +1,97 @@
+//! The manager inside an outer r2d2 pool: the swap-in.
+//!
+//! What the outer pool holds are handles. r2d2 makes them on its own threads, where no route is in
+//! force, so a handle starts unbound. It is bound on the caller's thread, at checkout (r2d2 calls
+//! [`is_valid`](r2d2::ManageConnection::is_valid) there), or by its first statement; at return
+//! ([`has_broken`](r2d2::ManageConnection::has_broken)) it gives its connection back to the node's
+//! pool and is unbound again.
+
+use diesel::connection::{Connection, DynInstrumentation};
+
+use super::backend::NodeConnection;
+use super::connection::ShardedConnection;
+use super::manager::ShardedConnectionManager;
+use crate::error::Error;
+
+impl<C: NodeConnection> r2d2::ManageConnection for ShardedConnectionManager<C> {
+    type Connection = ShardedConnection<C>;
+    type Error = diesel::r2d2::Error;
+
+    fn connect(&self) -> Result<ShardedConnection<C>, Self::Error> {
+        Ok(ShardedConnection::unbound(self.clone()))
+    }
+
+    /// Binds the handle by the caller's stack. Always `Ok`: an error would make r2d2 throw the
+    /// handle away and try the next until the caller's timeout, so a binding that fails is kept and
+    /// given by the first statement.
+    fn is_valid(&self, conn: &mut ShardedConnection<C>) -> Result<(), Self::Error> {
+        conn.bind_at_checkout();
+        Ok(())
+    }
+
+    /// Gives the inner connection back to its node. Always `false`: a handle does not break.
+    fn has_broken(&self, conn: &mut ShardedConnection<C>) -> bool {
+        conn.unbind();
+        false
+    }
+}
+
+impl<C: NodeConnection> ShardedConnection<C> {
+    fn bind_at_checkout(&mut self) {
+        let Some(handle) = &mut self.handle else {
+            return;
+        };
+        handle.fresh = false;
+        handle.failed = None;
+        match handle.manager.bind_by_stack() {
+            Ok(Some(bound)) => self.take_over(bound),
+            // The first statement will look again, under the route of its own moment.
+            Ok(None) => {}
+            Err(error) => handle.failed = Some(error),
+        }
+    }
+
+    /// Binds a handle because a statement is about to run on it.
+    #[cold]
+    pub(super) fn bind_for_statement(&mut self) -> Result<(), Error> {
+        let Some(handle) = &mut self.handle else {
+            unreachable!("a connection without a handle is always bound");
+        };
+        if let Some(error) = handle.failed.take() {
+            return Err(error);
+        }
+        let bound = handle.manager.get()?;
+        self.take_over(bound);
+        Ok(())
+    }
+
+    fn take_over(&mut self, mut bound: ShardedConnection<C>) {
+        self.lease = bound.lease.take();
+        self.by_stack = true;
+        let (Some(handle), Some(lease)) = (&mut self.handle, &mut self.lease) else {
+            return;
+        };
+        let slot = lease.slot_mut();
+        let mine = std::mem::replace(&mut handle.instrumentation, DynInstrumentation::none());
+        slot.swap_instrumentation(mine);
+        if let Some(size) = handle.cache_size {
+            self.set_prepared_statement_cache_size(size);
+        }
+    }
+
+    fn unbind(&mut self) {
+        if self.tm.depth() > 0 {
+            self.retire();
+        }
+        self.tm = super::transaction_manager::ShardedTmState::default();
+        if let (Some(lease), Some(handle)) = (&mut self.lease, &mut self.handle) {
+            handle.instrumentation = lease
+                .slot_mut()
+                .swap_instrumentation(DynInstrumentation::none());
+        }
+        if let Some(handle) = &mut self.handle {
+            handle.failed = None;
+        }
+        self.lease = None;
+    }
+}

@@ -1,0 +1,313 @@
+//! One physical connection and what is known about its state.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Instant;
+
+use diesel::connection::{
+    CacheSize, DynInstrumentation, Instrumentation, InstrumentationEvent, TransactionManager,
+    TransactionManagerStatus,
+};
+use diesel::result::Error as DieselError;
+
+use super::backend::{NodeConnection, TransactionProbe};
+use super::node::NodeHealth;
+use crate::name::Role;
+use crate::replica::statement_failure;
+use crate::topology::UrlKind;
+
+/// What has happened on a connection since it was last known to be clean.
+///
+/// Cursors hold a reference while the connection itself is borrowed, hence the atomic; only the
+/// thread that owns the connection ever touches it.
+#[derive(Debug)]
+pub(crate) struct Flags(AtomicU16);
+
+impl Flags {
+    /// Something ran that may have opened or closed a transaction behind Diesel's back.
+    pub(crate) const DIRTY: u16 = 1;
+    /// Like `DIRTY`, and nobody has looked since: look before the next statement of a transaction.
+    pub(crate) const UNPROBED: u16 = 1 << 1;
+    /// A statement failed: check the connection before it is handed out again.
+    pub(crate) const FAILED: u16 = 1 << 2;
+    /// Close the connection when it comes back.
+    pub(crate) const RETIRE: u16 = 1 << 3;
+    /// The server ended the transaction by itself.
+    pub(crate) const ENDED_BY_SERVER: u16 = 1 << 4;
+    /// A hand-written statement ended the transaction.
+    pub(crate) const ENDED_BY_HAND: u16 = 1 << 5;
+    /// The statement cache was reconfigured by the last user.
+    pub(crate) const CACHE_CHANGED: u16 = 1 << 6;
+    /// The open transaction was declared read-only, so a refused write says nothing of the node.
+    pub(crate) const READ_ONLY_WANTED: u16 = 1 << 7;
+    /// The connection is lost.
+    pub(crate) const LOST: u16 = 1 << 8;
+
+    pub(crate) fn set(&self, bits: u16) {
+        self.0
+            .store(self.0.load(Ordering::Relaxed) | bits, Ordering::Relaxed);
+    }
+
+    pub(crate) fn clear(&self, bits: u16) {
+        self.0
+            .store(self.0.load(Ordering::Relaxed) & !bits, Ordering::Relaxed);
+    }
+
+    pub(crate) fn any(&self, bits: u16) -> bool {
+        self.0.load(Ordering::Relaxed) & bits != 0
+    }
+}
+
+/// A physical connection of a node's pool.
+pub(crate) struct Slot<C: NodeConnection> {
+    pub(crate) conn: C,
+    pub(crate) flags: Flags,
+    pub(crate) kind: UrlKind,
+    health: Arc<NodeHealth>,
+    role: Role,
+    last_used: Instant,
+    /// How many connections of the node had failed when this one was last known to be well.
+    failures_seen: u64,
+    /// The connection has not been handed out yet, and counts as one on its way to the pool.
+    announced: bool,
+    /// The last user has set an instrumentation, which is not the next one's.
+    instrumented: bool,
+}
+
+impl<C: NodeConnection> Slot<C> {
+    pub(crate) fn new(mut conn: C, health: Arc<NodeHealth>, role: Role) -> Self {
+        conn.set_instrumentation(Watch {
+            user: DynInstrumentation::default_instrumentation(),
+            muted: false,
+        });
+        let failures_seen = health.failures();
+        Self {
+            kind: conn.kind(),
+            conn,
+            flags: Flags(AtomicU16::new(0)),
+            health,
+            role,
+            last_used: Instant::now(),
+            failures_seen,
+            announced: true,
+            instrumented: false,
+        }
+    }
+
+    /// Called once when the connection leaves the pool for the first time, or is dropped unused.
+    fn arrived(&mut self) {
+        if self.announced {
+            self.announced = false;
+            self.health.arrived();
+        }
+    }
+
+    /// The health check at checkout: skipped while the connection was in use a moment ago, came
+    /// back well, and no connection of its node has failed since.
+    pub(crate) fn check_alive(&mut self, bypass: std::time::Duration) -> Result<(), DieselError> {
+        self.arrived();
+        let failures = self.health.failures();
+        if !self.flags.any(Flags::FAILED)
+            && self.failures_seen == failures
+            && self.last_used.elapsed() < bypass
+        {
+            return Ok(());
+        }
+        match self.muted(|conn| conn.ping()) {
+            Ok(()) => {
+                self.flags.clear(Flags::FAILED);
+                self.failures_seen = failures;
+                Ok(())
+            }
+            Err(error) => {
+                self.health.connection_failed();
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes note of the error of a statement.
+    pub(crate) fn note(&self, error: &DieselError) {
+        note(&self.flags, self.kind, self.role, &self.health, error);
+    }
+
+    /// What a cursor needs to take note of errors while the connection is borrowed.
+    pub(crate) fn split(&mut self) -> (&mut C, Noter<'_>) {
+        (
+            &mut self.conn,
+            Noter {
+                flags: &self.flags,
+                kind: self.kind,
+                role: self.role,
+                health: &self.health,
+            },
+        )
+    }
+
+    /// Puts the connection into the state in which the pool may have it.
+    ///
+    /// Answers `false` when it must be closed instead. On the good path this asks nobody: a clean
+    /// connection is known to be clean.
+    pub(crate) fn settle(&mut self) -> bool {
+        if self.flags.any(Flags::RETIRE | Flags::LOST) {
+            return false;
+        }
+        let test_transaction = match C::TransactionManager::transaction_manager_status_mut(
+            &mut self.conn,
+        ) {
+            TransactionManagerStatus::InError => return false,
+            TransactionManagerStatus::Valid(valid) => match &valid.in_transaction {
+                None => false,
+                Some(open) => {
+                    if !open.test_transaction || open.transaction_depth.get() > 1 {
+                        return false;
+                    }
+                    true
+                }
+            },
+        };
+        if (self.flags.any(Flags::DIRTY) || std::thread::panicking())
+            && !self.clean(test_transaction)
+        {
+            return false;
+        }
+        if self.flags.any(Flags::CACHE_CHANGED) {
+            self.conn
+                .set_prepared_statement_cache_size(CacheSize::Unbounded);
+        }
+        if self.instrumented {
+            self.swap_instrumentation(DynInstrumentation::default_instrumentation());
+            self.instrumented = false;
+        }
+        self.flags.clear(!Flags::FAILED);
+        self.last_used = Instant::now();
+        true
+    }
+
+    /// Makes sure that a dirty connection has no transaction open, or only its test transaction.
+    fn clean(&mut self, test_transaction: bool) -> bool {
+        match self.probe() {
+            TransactionProbe::Idle => !test_transaction,
+            TransactionProbe::Open => test_transaction,
+            TransactionProbe::Failed | TransactionProbe::Broken => false,
+            TransactionProbe::Unknown if test_transaction => true,
+            TransactionProbe::Unknown => {
+                let cleaned = self
+                    .muted(|conn| conn.batch_execute("ROLLBACK; SET autocommit=1"))
+                    .is_ok();
+                if cleaned {
+                    // It answered, which is all that a health check asks.
+                    self.flags.clear(Flags::FAILED);
+                }
+                cleaned
+            }
+        }
+    }
+
+    /// The local transaction probe, unseen by the user's instrumentation.
+    pub(crate) fn probe(&mut self) -> TransactionProbe {
+        self.flags.clear(Flags::UNPROBED);
+        self.muted(NodeConnection::probe)
+    }
+
+    /// Runs something of our own without telling the user's instrumentation.
+    pub(crate) fn muted<T>(&mut self, f: impl FnOnce(&mut C) -> T) -> T {
+        self.mute(true);
+        let answer = f(&mut self.conn);
+        self.mute(false);
+        answer
+    }
+
+    fn mute(&mut self, muted: bool) {
+        if let Some(watch) = self.watch() {
+            watch.muted = muted;
+        }
+    }
+
+    /// The instrumentation installed at connect; `None` if a raw user has replaced it.
+    fn watch(&mut self) -> Option<&mut Watch> {
+        self.conn.instrumentation().downcast_mut::<Watch>()
+    }
+
+    /// Exchanges the user's instrumentation for the time of one checkout.
+    pub(crate) fn swap_instrumentation(&mut self, new: DynInstrumentation) -> DynInstrumentation {
+        self.instrumented = true;
+        match self.watch() {
+            Some(watch) => std::mem::replace(&mut watch.user, new),
+            None => {
+                self.conn.set_instrumentation(Watch {
+                    user: new,
+                    muted: false,
+                });
+                DynInstrumentation::none()
+            }
+        }
+    }
+
+    /// The user's instrumentation, as Diesel wants to see it.
+    pub(crate) fn instrumentation(&mut self) -> &mut dyn Instrumentation {
+        // Asked twice, because the borrow of a found watch would last for the fallback too.
+        if self.watch().is_none() {
+            return self.conn.instrumentation();
+        }
+        let instrumentation = self.conn.instrumentation();
+        match instrumentation.downcast_mut::<Watch>() {
+            Some(watch) => &mut *watch.user,
+            None => unreachable!("the watch was there a moment ago"),
+        }
+    }
+}
+
+impl<C: NodeConnection> Drop for Slot<C> {
+    fn drop(&mut self) {
+        self.arrived();
+    }
+}
+
+/// Takes note of errors on behalf of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Noter<'a> {
+    flags: &'a Flags,
+    kind: UrlKind,
+    role: Role,
+    health: &'a NodeHealth,
+}
+
+impl Noter<'_> {
+    #[cold]
+    pub(crate) fn note(&self, error: &DieselError) {
+        note(self.flags, self.kind, self.role, self.health, error);
+    }
+}
+
+fn note(flags: &Flags, kind: UrlKind, role: Role, health: &NodeHealth, error: &DieselError) {
+    let failure = statement_failure(kind == UrlKind::Mysql, error);
+    flags.set(Flags::DIRTY | Flags::UNPROBED | Flags::FAILED);
+    if failure.transaction_lost {
+        flags.set(Flags::ENDED_BY_SERVER);
+    }
+    if failure.connection_lost {
+        flags.set(Flags::LOST);
+        health.connection_failed();
+    }
+    if failure.read_only && role == Role::Primary && !flags.any(Flags::READ_ONLY_WANTED) {
+        // A primary that refuses writes has been demoted: this connection leads nowhere any more.
+        flags.set(Flags::RETIRE);
+        health.connection_failed();
+    }
+}
+
+/// The instrumentation of every physical connection: passes events on to the user's, unless the
+/// crate talks to the connection for itself.
+struct Watch {
+    user: DynInstrumentation,
+    muted: bool,
+}
+
+impl Instrumentation for Watch {
+    fn on_connection_event(&mut self, event: InstrumentationEvent<'_>) {
+        if !self.muted {
+            self.user.on_connection_event(event);
+        }
+    }
+}

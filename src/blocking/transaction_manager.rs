@@ -1,0 +1,359 @@
+//! Diesel's transaction manager for our connection: the checks of a route, and the truth about the
+//! outcome.
+//!
+//! It forwards to the manager of the inner connection, which keeps the depth and sends `BEGIN`,
+//! `SAVEPOINT` and `COMMIT`. What it adds: a transaction that the server or somebody's hand ended
+//! is noticed, and `Ok` of a commit means committed. PostgreSQL answers the `COMMIT` of a failed
+//! transaction with a silent rollback, and after a deadlock MySQL has no transaction any more while
+//! Diesel still counts one; plain Diesel reports success in both cases.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::num::NonZeroU32;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use diesel::QueryResult;
+use diesel::connection::{TransactionManager, TransactionManagerStatus};
+use diesel::result::Error as DieselError;
+
+use super::backend::{NodeConnection, TransactionProbe};
+use super::connection::ShardedConnection;
+use super::slot::{Flags, Slot};
+use crate::error::{Error, RollbackReason};
+use crate::route::stack;
+use crate::telemetry;
+use crate::topology::UrlKind;
+
+/// The transaction manager of [`ShardedConnection`](super::ShardedConnection).
+pub struct ShardedTm<Inner>(PhantomData<fn() -> Inner>);
+
+impl<Inner> fmt::Debug for ShardedTm<Inner> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ShardedTm")
+    }
+}
+
+/// What [`ShardedTm`] remembers; a connection has one even while it is bound to nothing.
+#[derive(Debug, Default)]
+pub struct ShardedTmState {
+    /// Transactions and savepoints begun through us.
+    depth: u32,
+    /// The depth Diesel already had when the first of them began (a test transaction).
+    base: u32,
+    /// Why the transaction is gone in the middle of its scope.
+    pub(super) lost: Option<RollbackReason>,
+    /// What Diesel sees while there is no inner connection to ask.
+    unbound: TransactionManagerStatus,
+}
+
+impl ShardedTmState {
+    #[inline]
+    pub(super) fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    pub(super) fn expected_depth(&self) -> u32 {
+        self.base + self.depth
+    }
+
+    /// What was begun is a test transaction: not a scope of ours, but the ground for later ones.
+    pub(super) fn hand_over_to_test(&mut self) {
+        self.depth = 0;
+        self.base = 0;
+    }
+
+    fn ended(&mut self) {
+        self.depth = self.depth.saturating_sub(1);
+        if self.depth == 0 {
+            self.lost = None;
+            self.base = 0;
+        }
+    }
+}
+
+impl<C> TransactionManager<ShardedConnection<C>> for ShardedTm<C::TransactionManager>
+where
+    C: NodeConnection,
+{
+    type TransactionStateData = ShardedTmState;
+
+    fn begin_transaction(conn: &mut ShardedConnection<C>) -> QueryResult<()> {
+        conn.begin(None)
+    }
+
+    fn rollback_transaction(conn: &mut ShardedConnection<C>) -> QueryResult<()> {
+        conn.roll_back()
+    }
+
+    fn commit_transaction(conn: &mut ShardedConnection<C>) -> QueryResult<()> {
+        conn.commit()
+    }
+
+    fn transaction_manager_status_mut(
+        conn: &mut ShardedConnection<C>,
+    ) -> &mut TransactionManagerStatus {
+        match &mut conn.lease {
+            Some(lease) => C::TransactionManager::transaction_manager_status_mut(
+                &mut lease.slot_mut().conn,
+            ),
+            None => &mut conn.tm.unbound,
+        }
+    }
+
+    fn transaction<F, R, E>(conn: &mut ShardedConnection<C>, callback: F) -> Result<R, E>
+    where
+        F: FnOnce(&mut ShardedConnection<C>) -> Result<R, E>,
+        E: From<DieselError>,
+    {
+        conn.scope(None, |conn| callback(conn).map(Outcome::Commit))
+    }
+}
+
+/// How the closure of a transaction wants it to end.
+///
+/// Rolling back without an error is an outcome too: a dry run, a conditional write.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Outcome<T> {
+    /// Commit, and return the value.
+    Commit(T),
+    /// Roll back, and return the value.
+    Rollback(T),
+}
+
+impl<C: NodeConnection> ShardedConnection<C> {
+    /// Runs a closure in a transaction (or a savepoint), begun by `sql` where one is given.
+    pub(super) fn scope<F, R, E>(&mut self, sql: Option<&str>, callback: F) -> Result<R, E>
+    where
+        F: FnOnce(&mut Self) -> Result<Outcome<R>, E>,
+        E: From<DieselError>,
+    {
+        self.begin(sql)?;
+        let depth = self.tm.depth;
+        // A panic is caught only to roll back before it goes on: the connection may outlive it.
+        let result = catch_unwind(AssertUnwindSafe(|| callback(self)));
+        if self.tm.depth != depth {
+            self.unwind_to(depth);
+        }
+        match result {
+            Ok(Ok(Outcome::Commit(value))) => {
+                self.commit()?;
+                Ok(value)
+            }
+            Ok(Ok(Outcome::Rollback(value))) => {
+                let lost = self.lost();
+                self.roll_back()?;
+                match lost {
+                    // It is rolled back, which is what was wanted.
+                    None | Some(RollbackReason::EndedByServer | RollbackReason::ConnectionLost) => {
+                        Ok(value)
+                    }
+                    Some(reason) => Err(DieselError::from(self.rolled_back(reason, None)).into()),
+                }
+            }
+            Ok(Err(error)) => {
+                self.roll_back_after_failure();
+                Err(error)
+            }
+            Err(panic) => {
+                self.roll_back_after_failure();
+                resume_unwind(panic)
+            }
+        }
+    }
+
+    /// The closure has left transactions open, or closed one that is not its own.
+    fn unwind_to(&mut self, depth: u32) {
+        while self.tm.depth > depth {
+            if self.roll_back().is_err() {
+                break;
+            }
+        }
+        self.tm.depth = depth;
+        self.tm.lost.get_or_insert(RollbackReason::Unbalanced);
+    }
+
+    /// Rolls back on behalf of an error or panic of the caller's, which is what the caller gets.
+    fn roll_back_after_failure(&mut self) {
+        if let Err(error) = self.roll_back() {
+            if let (Some(shard), false) = (
+                self.shard(),
+                matches!(error, DieselError::BrokenTransactionManager),
+            ) {
+                telemetry::rollback_failed(shard, &error);
+            }
+            if let Some(slot) = self.slot_mut() {
+                slot.flags.set(Flags::RETIRE);
+            }
+        }
+    }
+
+    /// Begins a transaction, or a savepoint where one is open.
+    pub(super) fn begin(&mut self, sql: Option<&str>) -> QueryResult<()> {
+        self.ready()?;
+        if !self.owns_pin {
+            if let Some(shard) = self.shard() {
+                stack::may_check_out_here(self.topology, shard)?;
+            }
+        }
+        let (outer, tm) = (self.open_depth(), &mut self.tm);
+        let Some(lease) = &mut self.lease else {
+            unreachable!("a ready connection is bound");
+        };
+        let slot = lease.slot_mut();
+        if tm.depth == 0 {
+            tm.base = believed_depth(slot);
+            slot.flags
+                .clear(Flags::ENDED_BY_HAND | Flags::ENDED_BY_SERVER);
+        }
+        let begun = match sql {
+            Some(sql) if outer == 0 && tm.base == 0 => slot.conn.begin_with(sql),
+            Some(_) if outer > 0 => Err(DieselError::AlreadyInTransaction),
+            // Inside a test transaction the savepoint has to do.
+            _ => C::TransactionManager::begin_transaction(&mut slot.conn),
+        };
+        match begun {
+            Ok(()) => {
+                tm.depth += 1;
+                Ok(())
+            }
+            Err(error) => {
+                slot.note(&error);
+                Err(error)
+            }
+        }
+    }
+
+    /// Commits the innermost transaction or savepoint; `Ok` means committed.
+    pub(super) fn commit(&mut self) -> QueryResult<()> {
+        if self.tm.depth == 0 {
+            // Not begun through us; the inner manager knows what to say.
+            let slot = self.ready()?;
+            slot.flags.set(Flags::DIRTY);
+            return noted(slot, |conn| C::TransactionManager::commit_transaction(conn));
+        }
+        if let Some(reason) = self.lost() {
+            return Err(self.give_up(reason).into());
+        }
+        let Some(lease) = &mut self.lease else {
+            unreachable!("a transaction is open on a bound connection");
+        };
+        let slot = lease.slot_mut();
+        let nested_by_hand = believed_depth(slot) > self.tm.expected_depth();
+        if nested_by_hand {
+            return Err(self.give_up(RollbackReason::Unbalanced).into());
+        }
+        if slot.kind != UrlKind::Mysql {
+            match slot.probe() {
+                TransactionProbe::Open | TransactionProbe::Unknown => {}
+                TransactionProbe::Failed => {
+                    return Err(self.give_up(RollbackReason::FailedStatement).into());
+                }
+                TransactionProbe::Idle => {
+                    return Err(self.give_up(RollbackReason::EndedByHand).into());
+                }
+                TransactionProbe::Broken => {
+                    return Err(self.give_up(RollbackReason::ConnectionLost).into());
+                }
+            }
+        }
+        let committed = noted(slot, |conn| C::TransactionManager::commit_transaction(conn));
+        self.tm.ended();
+        committed
+    }
+
+    /// Rolls back the innermost transaction or savepoint.
+    pub(super) fn roll_back(&mut self) -> QueryResult<()> {
+        if self.tm.depth == 0 {
+            let slot = self.ready()?;
+            slot.flags.set(Flags::DIRTY);
+            return noted(slot, |conn| C::TransactionManager::rollback_transaction(conn));
+        }
+        if self.lost().is_some() {
+            self.end_lost();
+            return Ok(());
+        }
+        let expected = self.tm.expected_depth();
+        let Some(lease) = &mut self.lease else {
+            unreachable!("a transaction is open on a bound connection");
+        };
+        let slot = lease.slot_mut();
+        let mut rolled_back = Ok(());
+        // Levels that were opened by hand inside the closure go first.
+        while rolled_back.is_ok() && believed_depth(slot) >= expected {
+            rolled_back = noted(slot, |conn| C::TransactionManager::rollback_transaction(conn));
+        }
+        self.tm.ended();
+        rolled_back
+    }
+
+    /// Ends the innermost level of a transaction that cannot be committed.
+    fn give_up(&mut self, reason: RollbackReason) -> Error {
+        if reason == RollbackReason::FailedStatement {
+            // It is still there, only spoilt: a savepoint can be rolled back to, and work goes on.
+            if let Err(error) = self.roll_back() {
+                return self.rolled_back(reason, Some(error));
+            }
+        } else {
+            self.tm.lost.get_or_insert(reason);
+            self.end_lost();
+        }
+        self.rolled_back(reason, None)
+    }
+
+    /// Leaves one level of a transaction that is gone. Nothing is sent before the outermost level.
+    fn end_lost(&mut self) {
+        let outermost = self.tm.depth == 1;
+        if outermost {
+            let base = self.tm.base;
+            if let Some(slot) = self.slot_mut() {
+                // What Diesel still counts is closed for good, so that a server that does have a
+                // transaction left (unbalanced by hand, or begun anew) loses it here. Savepoints of
+                // a transaction that is gone are not there to be rolled back to.
+                if believed_depth(slot) > base {
+                    forget_savepoints(slot, base + 1);
+                    let _ = noted(slot, |conn| C::TransactionManager::rollback_transaction(conn));
+                }
+                slot.flags.clear(Flags::ENDED_BY_HAND | Flags::ENDED_BY_SERVER);
+                slot.flags.set(Flags::DIRTY);
+                if base > 0 {
+                    // The test transaction beneath is gone as well.
+                    slot.flags.set(Flags::RETIRE);
+                }
+            }
+        }
+        self.tm.ended();
+    }
+}
+
+/// The depth Diesel believes in.
+fn believed_depth<C: NodeConnection>(slot: &mut Slot<C>) -> u32 {
+    match C::TransactionManager::transaction_manager_status_mut(&mut slot.conn) {
+        TransactionManagerStatus::Valid(valid) => valid
+            .in_transaction
+            .as_ref()
+            .map_or(0, |open| open.transaction_depth.get()),
+        TransactionManagerStatus::InError => 0,
+    }
+}
+
+fn forget_savepoints<C: NodeConnection>(slot: &mut Slot<C>, depth: u32) {
+    if let (TransactionManagerStatus::Valid(valid), Some(depth)) = (
+        C::TransactionManager::transaction_manager_status_mut(&mut slot.conn),
+        NonZeroU32::new(depth),
+    ) {
+        if let Some(open) = &mut valid.in_transaction {
+            open.transaction_depth = depth;
+        }
+    }
+}
+
+fn noted<C: NodeConnection, T>(
+    slot: &mut Slot<C>,
+    f: impl FnOnce(&mut C) -> QueryResult<T>,
+) -> QueryResult<T> {
+    let result = f(&mut slot.conn);
+    if let Err(error) = &result {
+        slot.note(error);
+    }
+    result
+}

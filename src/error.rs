@@ -1,0 +1,542 @@
+//! The one error type of the crate, and how it travels through Diesel's.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::Duration;
+
+use crate::name::{KeyspaceName, Role, ShardName};
+
+/// Everything this crate can refuse or report.
+///
+/// Each variant names the shard it is about where one is known, and keeps its cause in
+/// [`source`](StdError::source). An error that a database raised for a statement is not one of
+/// these: it passes through as Diesel's own, so that matches on
+/// [`UniqueViolation`](diesel::result::DatabaseErrorKind::UniqueViolation) keep working.
+///
+/// # Through Diesel and back
+///
+/// Diesel's traits answer with [`diesel::result::Error`]. An `Error` converts into it with `?` and
+/// converts back losslessly; [`Error::find`] digs it out of any error chain.
+///
+/// ```
+/// use diesel_sharded::Error;
+///
+/// fn in_diesel() -> diesel::QueryResult<()> {
+///     Err(Error::NoRoute { known: vec![] })?
+/// }
+///
+/// let error = in_diesel().unwrap_err();
+/// assert!(matches!(Error::find(&error), Some(Error::NoRoute { .. })));
+/// assert!(matches!(Error::from(error), Error::NoRoute { .. }));
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A checkout found no route on the stack, and the configuration names no default shard.
+    #[error(
+        "no route is in force and no default shard is configured: run inside `on(shard, ..)`, or use `get_on(shard)` (shards: {})",
+        Names(known)
+    )]
+    NoRoute {
+        /// The shards that exist.
+        known: Vec<ShardName>,
+    },
+
+    /// The topology has no shard of this name.
+    #[error("unknown shard {shard:?}{} (shards: {})", DidYouMean(nearest), Names(known))]
+    UnknownShard {
+        /// What was asked for, as it was given.
+        shard: String,
+        /// The shards that exist.
+        known: Vec<ShardName>,
+        /// The name that looks most like what was asked for.
+        nearest: Option<ShardName>,
+    },
+
+    /// The topology has no keyspace of this name.
+    #[error("unknown keyspace {keyspace:?}{} (keyspaces: {})", DidYouMean(nearest), Names(known))]
+    UnknownKeyspace {
+        /// What was asked for, as it was given.
+        keyspace: String,
+        /// The keyspaces that exist.
+        known: Vec<KeyspaceName>,
+        /// The name that looks most like what was asked for.
+        nearest: Option<KeyspaceName>,
+    },
+
+    /// A connection of one shard was used while the route names another. Nothing was sent.
+    #[error(
+        "this connection belongs to shard {bound}, but the route in force names {routed}: nothing was sent; check out a connection inside the route, or leave the route first"
+    )]
+    RouteMismatch {
+        /// The shard the connection was bound to at its checkout.
+        bound: ShardName,
+        /// The shard the topmost route names.
+        routed: ShardName,
+    },
+
+    /// A route, checkout or transaction for another shard, inside `transaction_on`.
+    #[error(
+        "a transaction on shard {pinned} is open in this scope, so shard {wanted} is out of reach: finish it first, or say `independent(..)`"
+    )]
+    PinnedElsewhere {
+        /// The shard of the open transaction.
+        pinned: ShardName,
+        /// The shard that was asked for.
+        wanted: ShardName,
+    },
+
+    /// A second checkout or transaction for the shard whose transaction is open in this scope.
+    #[error(
+        "a transaction on shard {shard} is already open in this scope: use its connection (`conn.transaction(..)` opens a savepoint), or say `independent(..)`"
+    )]
+    AlreadyInTransaction {
+        /// The shard of the open transaction.
+        shard: ShardName,
+    },
+
+    /// The caller waits for a connection that only the caller itself can give back.
+    #[error(
+        "this scope itself holds all {size} connection(s) of the pool of shard {shard} ({role}): waiting would never end; raise `max_size` or finish the outer transaction first"
+    )]
+    WouldDeadlock {
+        /// The shard whose pool is used up.
+        shard: ShardName,
+        /// The node of the shard.
+        role: Role,
+        /// The size of the pool.
+        size: u32,
+    },
+
+    /// The transaction was rolled back although its closure said `Ok`, or is gone in the middle of
+    /// its scope.
+    #[error("the transaction on shard {shard} {reason}")]
+    RolledBack {
+        /// The shard of the transaction.
+        shard: ShardName,
+        /// What ended it.
+        reason: RollbackReason,
+        /// The error that ended it, where one is known.
+        source: Option<BoxError>,
+    },
+
+    /// The shard key is missing (`NULL`, `None`).
+    #[error("the shard key of keyspace {keyspace} is null: a row without a key has no shard; give it one, or name a shard")]
+    NullShardKey {
+        /// The keyspace that was asked.
+        keyspace: KeyspaceName,
+    },
+
+    /// The shard key has another type than the keyspace declares.
+    #[error("keyspace {keyspace} takes {expected} keys, not {found}")]
+    KeyType {
+        /// The keyspace that was asked.
+        keyspace: KeyspaceName,
+        /// The declared type.
+        expected: &'static str,
+        /// What was given, and what to do about it.
+        found: &'static str,
+    },
+
+    /// No range, list or span of the keyspace's rule holds this key.
+    #[error("no shard of keyspace {keyspace} covers the key {key}")]
+    NotCovered {
+        /// The keyspace that was asked.
+        keyspace: KeyspaceName,
+        /// The key.
+        key: String,
+    },
+
+    /// A key that belongs to another shard than the connection.
+    #[error("the key belongs to shard {owner} of keyspace {keyspace}, but this connection is bound to {bound}")]
+    WrongShard {
+        /// The keyspace of the key.
+        keyspace: KeyspaceName,
+        /// The shard that owns the key.
+        owner: ShardName,
+        /// The shard of the connection.
+        bound: ShardName,
+    },
+
+    /// The node of a shard cannot be reached or refuses us.
+    #[error("shard {shard} ({role}) is unavailable: {cause}")]
+    Unavailable {
+        /// The shard.
+        shard: ShardName,
+        /// The node of the shard.
+        role: Role,
+        /// What an operator would want to know first.
+        cause: UnavailableCause,
+        /// What the driver said.
+        source: Option<BoxError>,
+    },
+
+    /// Every connection of the node was in use for the whole `connection_timeout`.
+    #[error(
+        "all {size} connection(s) to shard {shard} ({role}) were in use for {}{}: raise `max_size`, or hold connections for less time",
+        Millis(*waited),
+        Held(held)
+    )]
+    PoolExhausted {
+        /// The shard.
+        shard: ShardName,
+        /// The node of the shard.
+        role: Role,
+        /// The size of the pool.
+        size: u32,
+        /// How long the caller waited.
+        waited: Duration,
+        /// The shards whose transactions the waiting scope itself has open.
+        held: Vec<ShardName>,
+    },
+
+    /// The text form of a route could not be read.
+    #[error("{text:?} is not a route: {reason}")]
+    InvalidRoute {
+        /// What was given.
+        text: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+
+    /// The backend has no such kind of transaction.
+    #[error("{backend} has no {what} transactions (shard {shard})")]
+    Unsupported {
+        /// The shard of the transaction.
+        shard: ShardName,
+        /// The backend.
+        backend: &'static str,
+        /// The option that does not exist there.
+        what: &'static str,
+    },
+
+    /// Everything that is wrong with the configuration.
+    #[error("{0}")]
+    Config(ConfigErrors),
+
+    /// A database error with the shard it came from.
+    #[error("shard {}: database error", Known(shard))]
+    Database {
+        /// The shard, where it is known.
+        shard: Option<ShardName>,
+        /// Diesel's error.
+        source: diesel::result::Error,
+    },
+}
+
+/// A cause of any type.
+pub type BoxError = Box<dyn StdError + Send + Sync + 'static>;
+
+/// Why a transaction was rolled back.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum RollbackReason {
+    /// A statement failed, its error was swallowed, and the server refuses to commit what is left.
+    FailedStatement,
+    /// The server ended the transaction by itself, for example to break a deadlock.
+    EndedByServer,
+    /// A `COMMIT` or `ROLLBACK` written by hand ended the transaction before its scope.
+    EndedByHand,
+    /// The connection was lost.
+    ConnectionLost,
+    /// The closure left a transaction open that it had begun by hand, or ended one that was not its
+    /// own.
+    Unbalanced,
+}
+
+impl fmt::Display for RollbackReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::FailedStatement => {
+                "was rolled back: a statement in it had failed, and the server does not commit what is left; let the error out of the closure, or wrap the statement in a savepoint"
+            }
+            Self::EndedByServer => {
+                "was rolled back: the server ended it after an error, nothing more was sent; run the whole transaction again"
+            }
+            Self::EndedByHand => {
+                "is over: a COMMIT or ROLLBACK written by hand ended it before its scope, nothing more was sent"
+            }
+            Self::Unbalanced => {
+                "was given up: its closure began or ended transactions by hand, and not in pairs"
+            }
+            Self::ConnectionLost => {
+                "is gone: the connection was lost; run the whole transaction again"
+            }
+        })
+    }
+}
+
+/// Why a node could not be used, as an operator tells the cases apart.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Hash)]
+#[non_exhaustive]
+pub enum UnavailableCause {
+    /// No such host, no route to it, or no such socket or file.
+    Unreachable,
+    /// The host answers, but nothing listens there.
+    Refused,
+    /// The server does not accept the user or the password.
+    Authentication,
+    /// The host accepted and said nothing within `connect_timeout`.
+    Timeout,
+    /// The server has no free connection slot (`too many connections`).
+    ServerFull,
+    /// The server refuses connections for now: starting up, shutting down, or recovering.
+    NotReady,
+    /// The server answered, but not as wanted (no such database, TLS refused, set-up failed ..).
+    Other,
+}
+
+impl UnavailableCause {
+    /// A short, stable word for metrics and logs.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unreachable => "unreachable",
+            Self::Refused => "refused",
+            Self::Authentication => "authentication",
+            Self::Timeout => "timeout",
+            Self::ServerFull => "server full",
+            Self::NotReady => "not ready",
+            Self::Other => "other",
+        }
+    }
+}
+
+impl fmt::Display for UnavailableCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unreachable => "the host or file cannot be reached",
+            Self::Refused => "connection refused",
+            Self::Authentication => "the server rejects the user or password",
+            Self::Timeout => "no answer within the connect timeout",
+            Self::ServerFull => "the server has no free connection slot",
+            Self::NotReady => "the server is not accepting connections at the moment",
+            Self::Other => "connecting failed",
+        })
+    }
+}
+
+/// One thing that is wrong with a configuration.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct ConfigProblem {
+    /// Where it was said: a file, `the environment variable X`, `the builder`.
+    pub origin: String,
+    /// The key, in dotted form: `shards.order-0.url`.
+    pub key: String,
+    /// What is wrong, and what to do.
+    pub message: String,
+}
+
+impl fmt::Display for ConfigProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.origin.is_empty() {
+            write!(f, "{}: ", self.origin)?;
+        }
+        if !self.key.is_empty() {
+            write!(f, "{}: ", self.key)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// All problems of one configuration: never only the first.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ConfigErrors(pub(crate) Vec<ConfigProblem>);
+
+impl ConfigErrors {
+    /// The problems, in the order of the configuration.
+    #[must_use]
+    pub fn problems(&self) -> &[ConfigProblem] {
+        &self.0
+    }
+}
+
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_slice() {
+            [one] => write!(f, "invalid configuration: {one}"),
+            many => {
+                write!(f, "invalid configuration ({} problems):", many.len())?;
+                for problem in many {
+                    write!(f, "\n  - {problem}")?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Error {
+    /// The shard this error is about, where one is known.
+    #[must_use]
+    pub fn shard(&self) -> Option<ShardName> {
+        match self {
+            Self::RouteMismatch { bound: shard, .. }
+            | Self::PinnedElsewhere { wanted: shard, .. }
+            | Self::AlreadyInTransaction { shard }
+            | Self::WouldDeadlock { shard, .. }
+            | Self::RolledBack { shard, .. }
+            | Self::WrongShard { bound: shard, .. }
+            | Self::Unavailable { shard, .. }
+            | Self::PoolExhausted { shard, .. }
+            | Self::Unsupported { shard, .. } => Some(*shard),
+            Self::Database { shard, .. } => *shard,
+            Self::NoRoute { .. }
+            | Self::UnknownShard { .. }
+            | Self::UnknownKeyspace { .. }
+            | Self::NullShardKey { .. }
+            | Self::KeyType { .. }
+            | Self::NotCovered { .. }
+            | Self::InvalidRoute { .. }
+            | Self::Config(_) => None,
+        }
+    }
+
+    /// Finds an `Error` in the chain of causes of any error, Diesel's and r2d2's included.
+    ///
+    /// Walking [`source`](StdError::source) by hand is not enough:
+    /// [`QueryBuilderError`](diesel::result::Error::QueryBuilderError) answers with the source *of*
+    /// the error it holds, and so skips it.
+    #[must_use]
+    pub fn find<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Self> {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            if let Some(found) = Self::find_here(error) {
+                return Some(found);
+            }
+            next = error.source();
+        }
+        None
+    }
+
+    fn find_here<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Self> {
+        if let Some(found) = error.downcast_ref::<Self>() {
+            return Some(found);
+        }
+        if let Some(diesel) = error.downcast_ref::<diesel::result::Error>() {
+            return Self::find_in_diesel(diesel);
+        }
+        if let Some(diesel::result::ConnectionError::CouldntSetupConfiguration(diesel)) =
+            error.downcast_ref()
+        {
+            return Self::find_in_diesel(diesel);
+        }
+        #[cfg(feature = "r2d2")]
+        match error.downcast_ref::<diesel::r2d2::Error>() {
+            Some(diesel::r2d2::Error::QueryError(diesel)) => return Self::find_in_diesel(diesel),
+            Some(diesel::r2d2::Error::ConnectionError(connection)) => {
+                return Self::find(connection);
+            }
+            None => {}
+        }
+        None
+    }
+
+    fn find_in_diesel(error: &diesel::result::Error) -> Option<&Self> {
+        use diesel::result::Error as D;
+        match error {
+            D::QueryBuilderError(inner)
+            | D::DeserializationError(inner)
+            | D::SerializationError(inner) => Self::find(&**inner),
+            D::RollbackErrorOnCommit {
+                rollback_error,
+                commit_error,
+            } => Self::find_in_diesel(commit_error).or_else(|| Self::find_in_diesel(rollback_error)),
+            _ => None,
+        }
+    }
+}
+
+impl From<Error> for diesel::result::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Database { source, .. } => source,
+            other => Self::QueryBuilderError(Box::new(other)),
+        }
+    }
+}
+
+impl From<diesel::result::Error> for Error {
+    fn from(error: diesel::result::Error) -> Self {
+        match error {
+            diesel::result::Error::QueryBuilderError(inner) => match inner.downcast::<Self>() {
+                Ok(own) => *own,
+                Err(inner) => Self::Database {
+                    shard: None,
+                    source: diesel::result::Error::QueryBuilderError(inner),
+                },
+            },
+            source => Self::Database {
+                shard: None,
+                source,
+            },
+        }
+    }
+}
+
+impl From<ConfigErrors> for Error {
+    fn from(errors: ConfigErrors) -> Self {
+        Self::Config(errors)
+    }
+}
+
+struct Names<'a, T>(&'a [T]);
+
+impl<T: fmt::Display> fmt::Display for Names<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        /// A fleet of a thousand shards must not fill a log line.
+        const SHOWN: usize = 16;
+        if self.0.is_empty() {
+            return f.write_str("none");
+        }
+        for (i, name) in self.0.iter().take(SHOWN).enumerate() {
+            write!(f, "{}{name}", if i == 0 { "" } else { ", " })?;
+        }
+        match self.0.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+struct DidYouMean<'a, T>(&'a Option<T>);
+
+impl<T: fmt::Display> fmt::Display for DidYouMean<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(name) => write!(f, ", did you mean {name}?"),
+            None => Ok(()),
+        }
+    }
+}
+
+struct Held<'a>(&'a [ShardName]);
+
+impl fmt::Display for Held<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        write!(f, " (the waiting scope holds a transaction on {})", Names(self.0))
+    }
+}
+
+struct Known<'a>(&'a Option<ShardName>);
+
+impl fmt::Display for Known<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(name) => fmt::Display::fmt(name, f),
+            None => f.write_str("unknown"),
+        }
+    }
+}
+
+struct Millis(Duration);
+
+impl fmt::Display for Millis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ms", self.0.as_millis())
+    }
+}

@@ -1,0 +1,230 @@
+//! What a driver's error means for the connection and its node.
+//!
+//! Diesel shows no SQLSTATE. Where it has an error kind, the kind decides; elsewhere the servers'
+//! English texts do, and what they do not settle is treated as unknown, which is the careful side:
+//! the connection is checked before it is used again.
+
+use diesel::result::{DatabaseErrorKind, Error as DieselError};
+
+use crate::error::UnavailableCause;
+
+/// What a failed statement says about its connection.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct StatementFailure {
+    /// The connection is lost: close it, and check the others of its node.
+    pub(crate) connection_lost: bool,
+    /// The server has rolled the whole transaction back by itself.
+    pub(crate) transaction_lost: bool,
+    /// The node takes no writes (any more).
+    pub(crate) read_only: bool,
+}
+
+const LOST: [&str; 12] = [
+    "server closed the connection",
+    "terminating connection",
+    "connection to server was lost",
+    "no connection to the server",
+    "could not receive data from server",
+    "could not send data to server",
+    "ssl connection has been closed",
+    "server has gone away",
+    "lost connection to",
+    "connection was killed",
+    "server shutdown in progress",
+    "broken pipe",
+];
+
+/// Texts of MySQL 1290 and 1836, MariaDB's and PostgreSQL's words for the same.
+const READ_ONLY: [&str; 4] = [
+    "--read-only option",
+    "--super-read-only option",
+    "running in read-only mode",
+    "in a read-only transaction",
+];
+
+/// MySQL 1213. Its prepared statements carry the kind, its text protocol only the text.
+const MYSQL_DEADLOCK: &str = "deadlock found when trying to get lock";
+
+/// Reads the error of a statement.
+pub(crate) fn statement_failure(is_mysql: bool, error: &DieselError) -> StatementFailure {
+    let mut failure = StatementFailure::default();
+    match error {
+        DieselError::DatabaseError(kind, information) => match kind {
+            DatabaseErrorKind::ClosedConnection => failure.connection_lost = true,
+            DatabaseErrorKind::ReadOnlyTransaction => failure.read_only = true,
+            DatabaseErrorKind::SerializationFailure => failure.transaction_lost = is_mysql,
+            DatabaseErrorKind::Unknown => {
+                let text = information.message().to_ascii_lowercase();
+                failure.connection_lost = LOST.iter().any(|words| text.contains(words));
+                failure.read_only = READ_ONLY.iter().any(|words| text.contains(words));
+                failure.transaction_lost = is_mysql && text.contains(MYSQL_DEADLOCK);
+            }
+            _ => {}
+        },
+        DieselError::BrokenTransactionManager => failure.connection_lost = true,
+        DieselError::RollbackErrorOnCommit {
+            rollback_error,
+            commit_error,
+        } => {
+            let (first, second) = (
+                statement_failure(is_mysql, commit_error),
+                statement_failure(is_mysql, rollback_error),
+            );
+            failure.connection_lost = first.connection_lost || second.connection_lost;
+            failure.transaction_lost = first.transaction_lost || second.transaction_lost;
+            failure.read_only = first.read_only || second.read_only;
+        }
+        _ => {}
+    }
+    failure
+}
+
+const CONNECT: [(UnavailableCause, &[&str]); 6] = [
+    (
+        UnavailableCause::Authentication,
+        &[
+            "password authentication failed",
+            "authentication failed",
+            "no password supplied",
+            "no pg_hba.conf entry",
+            "is not permitted to log in",
+            "access denied",
+        ],
+    ),
+    (
+        UnavailableCause::ServerFull,
+        &[
+            "too many connections",
+            "too many clients",
+            "remaining connection slots are reserved",
+            "max_user_connections",
+        ],
+    ),
+    (
+        UnavailableCause::NotReady,
+        &[
+            "the database system is starting up",
+            "the database system is shutting down",
+            "the database system is not yet accepting connections",
+            "the database system is in recovery mode",
+            "server shutdown in progress",
+        ],
+    ),
+    (
+        UnavailableCause::Refused,
+        &["connection refused", "(111)", "(111 \"connection refused\")"],
+    ),
+    (
+        UnavailableCause::Timeout,
+        &["timeout expired", "timed out", "(110)", "(110 \""],
+    ),
+    (
+        UnavailableCause::Unreachable,
+        &[
+            "could not translate host name",
+            "unknown mysql server host",
+            "unknown server host",
+            "no route to host",
+            "network is unreachable",
+            "host is unreachable",
+            "no such file or directory",
+            "unable to open database file",
+            "unable to open the database file",
+            "(113)",
+            "(2 \"no such file",
+        ],
+    ),
+];
+
+/// Sorts the text of a failed connect as an operator would.
+pub(crate) fn connect_cause(text: &str) -> UnavailableCause {
+    let text = text.to_ascii_lowercase();
+    // PostgreSQL: `role "x" does not exist` is a wrong user, `database "x" does not exist` is not.
+    if text.contains("role \"") && text.contains("does not exist") {
+        return UnavailableCause::Authentication;
+    }
+    CONNECT
+        .iter()
+        .find(|(_, words)| words.iter().any(|words| text.contains(words)))
+        .map_or(UnavailableCause::Other, |(cause, _)| *cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connect_texts_are_told_apart() {
+        use UnavailableCause as U;
+        for (text, cause) in [
+            (
+                "connection to server at \"127.0.0.1\", port 1 failed: Connection refused",
+                U::Refused,
+            ),
+            ("Can't connect to server on '127.0.0.1' (111)", U::Refused),
+            (
+                "FATAL:  password authentication failed for user \"x\"",
+                U::Authentication,
+            ),
+            ("FATAL:  role \"x\" does not exist", U::Authentication),
+            ("FATAL:  database \"x\" does not exist", U::Other),
+            ("Access denied for user 'x'@'localhost'", U::Authentication),
+            ("FATAL:  sorry, too many clients already", U::ServerFull),
+            ("Too many connections", U::ServerFull),
+            ("FATAL:  the database system is starting up", U::NotReady),
+            (
+                "could not translate host name \"no.such\" to address: Name or service not known",
+                U::Unreachable,
+            ),
+            ("Unknown server host 'no.such' (-2)", U::Unreachable),
+            ("timeout expired", U::Timeout),
+            ("Unable to open the database file", U::Unreachable),
+            ("something new", U::Other),
+        ] {
+            assert_eq!(connect_cause(text), cause, "{text}");
+        }
+    }
+
+    fn database(kind: DatabaseErrorKind, text: &str) -> DieselError {
+        DieselError::DatabaseError(kind, Box::new(text.to_owned()))
+    }
+
+    #[test]
+    fn a_deadlock_ends_the_transaction_on_mysql_only() {
+        let text = "Deadlock found when trying to get lock; try restarting transaction";
+        for error in [
+            database(DatabaseErrorKind::Unknown, text),
+            database(DatabaseErrorKind::SerializationFailure, text),
+        ] {
+            assert!(statement_failure(true, &error).transaction_lost);
+            assert!(!statement_failure(false, &error).transaction_lost);
+        }
+        let duplicate = database(DatabaseErrorKind::UniqueViolation, "Duplicate entry");
+        assert_eq!(statement_failure(true, &duplicate), StatementFailure::default());
+    }
+
+    #[test]
+    fn lost_connections_and_read_only_nodes_are_recognised() {
+        for error in [
+            database(DatabaseErrorKind::ClosedConnection, ""),
+            database(DatabaseErrorKind::Unknown, "MySQL server has gone away"),
+            database(DatabaseErrorKind::Unknown, "Lost connection to server during query"),
+            database(
+                DatabaseErrorKind::Unknown,
+                "terminating connection due to administrator command",
+            ),
+            DieselError::BrokenTransactionManager,
+        ] {
+            assert!(statement_failure(false, &error).connection_lost, "{error:?}");
+        }
+        for error in [
+            database(DatabaseErrorKind::ReadOnlyTransaction, ""),
+            database(
+                DatabaseErrorKind::Unknown,
+                "The MariaDB server is running with the --read-only option so it cannot execute this statement",
+            ),
+        ] {
+            assert!(statement_failure(true, &error).read_only, "{error:?}");
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Where this call goes: [`Route`] values, the guard, and the stack they are put on.
+//!
+//! Routes nest to any depth. The main form is a closure ([`Route::run`], the managers' `on`): it
+//! cannot be left open. The second is a guard ([`Route::enter`]), for scopes that are not closures.
+
+pub(crate) mod stack;
+mod text;
+
+use std::fmt;
+
+use smallvec::SmallVec;
+
+use crate::error::Error;
+use crate::name::ShardName;
+use crate::topology::{ShardIndex, Snapshot, Topology, TopologyId};
+
+pub(crate) use stack::Located;
+pub(crate) use text::parse;
+
+/// Where work is to go: a shard that exists, in one topology.
+///
+/// A `Route` is always a checked value: it comes from a manager
+/// ([`route`](crate::blocking::ShardedConnectionManager::route)) or a keyspace, or is read from its
+/// text form by [`parse_route`](crate::blocking::ShardedConnectionManager::parse_route), which
+/// checks it against the topology of today. Making one is always allowed; entering it is refused
+/// while a transaction pins the scope to another shard.
+///
+/// Its `Display` and its serde form are one line of text with a version, made for message headers:
+/// `v1;shard=order-0`.
+#[derive(Clone)]
+#[must_use = "a route does nothing until it is entered"]
+pub struct Route {
+    topology: Topology,
+    at: Located,
+}
+
+impl Route {
+    pub(crate) fn new(topology: Topology, at: Located) -> Self {
+        Self { topology, at }
+    }
+
+    /// The shard.
+    #[must_use]
+    pub fn shard(&self) -> ShardName {
+        self.at.shard
+    }
+
+    /// Runs a closure under this route.
+    ///
+    /// # Errors
+    ///
+    /// Those of the closure, and [`Error::PinnedElsewhere`] inside a transaction on another shard
+    /// (then the closure is not run).
+    pub fn run<T, E>(&self, f: impl FnOnce() -> Result<T, E>) -> Result<T, E>
+    where
+        E: From<diesel::result::Error>,
+    {
+        let _scope = stack::enter(self.topology.id(), self.at).map_err(into_caller)?;
+        f()
+    }
+
+    /// Makes a closure that runs under this route wherever and whenever it is called: on another
+    /// thread, in a worker pool.
+    pub fn wrap<T, E>(
+        self,
+        f: impl FnOnce() -> Result<T, E>,
+    ) -> impl FnOnce() -> Result<T, E>
+    where
+        E: From<diesel::result::Error>,
+    {
+        move || self.run(f)
+    }
+
+    /// Enters the route until the guard is dropped.
+    ///
+    /// Prefer [`run`](Self::run): a guard that lives across an `.await` would leave its route on
+    /// whatever the thread does next.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PinnedElsewhere`] inside a transaction on another shard.
+    pub fn enter(&self) -> Result<RouteGuard, Error> {
+        Ok(RouteGuard {
+            shard: self.at.shard,
+            _scope: stack::enter(self.topology.id(), self.at)?,
+        })
+    }
+
+    /// Takes the routes in force with it: the topmost of each topology, never a pin.
+    ///
+    /// New threads start with an empty stack. This is how a route crosses on purpose:
+    ///
+    /// ```
+    /// # #[cfg(feature = "sqlite")] fn main() -> Result<(), diesel_sharded::Error> {
+    /// use diesel_sharded::Route;
+    /// # use diesel_sharded::blocking::ShardedConnectionManager;
+    /// # let dir = tempfile::tempdir().expect("a temporary folder");
+    /// # let file = |name: &str| dir.path().join(name).display().to_string();
+    /// # let shards = ShardedConnectionManager::<diesel::SqliteConnection>::builder()
+    /// #     .shard("a", file("a")).shard("b", file("b")).build()?;
+    /// shards.on("b", || {
+    ///     let routes = Route::capture();
+    ///     std::thread::spawn(move || {
+    ///         routes.run(|| {
+    ///             // the routes of the spawning scope are in force here
+    /// #           Ok::<_, diesel_sharded::Error>(())
+    ///         })
+    ///     })
+    ///     .join()
+    ///     .expect("the thread ends well")
+    /// })
+    /// # }
+    /// # #[cfg(not(feature = "sqlite"))] fn main() {}
+    /// ```
+    #[must_use]
+    pub fn capture() -> CapturedRoutes {
+        CapturedRoutes {
+            routes: stack::capture(),
+        }
+    }
+
+    /// How many entries the stack of this thread holds, of all topologies; 0 outside any scope.
+    ///
+    /// For tests and assertions: after a request has been served nothing may be left.
+    #[must_use]
+    pub fn stack_depth() -> usize {
+        stack::depth()
+    }
+}
+
+impl fmt::Debug for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Route")
+            .field("shard", &self.at.shard)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Keeps a route in force until it is dropped; made by [`Route::enter`].
+///
+/// It stays on its thread (`!Send`). Dropping removes exactly its own entry, in whatever order
+/// several guards are dropped:
+///
+/// ```compile_fail
+/// # fn send<T: Send>(_: T) {}
+/// # fn check(guard: diesel_sharded::RouteGuard) {
+/// send(guard);
+/// # }
+/// ```
+#[must_use = "the route is left as soon as the guard is dropped"]
+#[derive(Debug)]
+pub struct RouteGuard {
+    shard: ShardName,
+    _scope: stack::Scope,
+}
+
+impl RouteGuard {
+    /// The shard of the route.
+    #[must_use]
+    pub fn shard(&self) -> ShardName {
+        self.shard
+    }
+}
+
+/// The routes that were in force where [`Route::capture`] was called.
+#[derive(Clone, Debug)]
+#[must_use = "captured routes do nothing until they are run"]
+pub struct CapturedRoutes {
+    routes: SmallVec<[(TopologyId, Located); 1]>,
+}
+
+impl CapturedRoutes {
+    /// Whether no route was in force; then [`run`](Self::run) runs with an empty stack.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.routes.is_empty()
+    }
+
+    /// Runs a closure with a stack of its own that holds the captured routes, above the pins of the
+    /// calling scope if it has any. Afterwards the caller's stack is back.
+    ///
+    /// # Errors
+    ///
+    /// Those of the closure, and [`Error::PinnedElsewhere`] inside a transaction on another shard
+    /// (then the closure is not run).
+    pub fn run<T, E>(&self, f: impl FnOnce() -> Result<T, E>) -> Result<T, E>
+    where
+        E: From<diesel::result::Error>,
+    {
+        let _outer = stack::replace(&self.routes).map_err(into_caller)?;
+        f()
+    }
+
+    /// Makes a closure that runs with the captured routes wherever and whenever it is called.
+    pub fn wrap<T, E>(
+        self,
+        f: impl FnOnce() -> Result<T, E>,
+    ) -> impl FnOnce() -> Result<T, E>
+    where
+        E: From<diesel::result::Error>,
+    {
+        move || self.run(f)
+    }
+}
+
+/// Our error as the error type of a caller that knows only Diesel's.
+pub(crate) fn into_caller<E: From<diesel::result::Error>>(error: Error) -> E {
+    E::from(diesel::result::Error::from(error))
+}
+
+impl Snapshot {
+    /// Finds a shard by what somebody typed, ready for the stack.
+    #[inline]
+    pub(crate) fn locate(&self, name: &str) -> Result<Located, Error> {
+        let index = self.find(name)?;
+        Ok(self.located(index))
+    }
+
+    #[inline]
+    pub(crate) fn located(&self, index: ShardIndex) -> Located {
+        Located {
+            shard: self.shard(index).name,
+            index,
+            epoch: self.epoch,
+        }
+    }
+
+    /// Where this snapshot has a shard that another epoch may have located.
+    #[inline]
+    pub(crate) fn relocate(&self, at: Located) -> Result<ShardIndex, Error> {
+        if at.epoch == self.epoch {
+            Ok(at.index)
+        } else {
+            self.find(at.shard.as_str())
+        }
+    }
+}

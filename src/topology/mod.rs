@@ -1,0 +1,191 @@
+//! What exists: shards, their nodes, keyspaces and tables, checked once and then immutable.
+//!
+//! A [`Topology`] is an identity (routes belong to exactly one) and, behind an atomic pointer, the
+//! current [`Snapshot`]. Readers never lock; a change is a new snapshot with the next epoch.
+
+mod group;
+mod snapshot;
+mod spec;
+mod url;
+mod validate;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+
+use crate::error::{ConfigErrors, Error};
+use crate::name::{KeyspaceName, ShardName};
+
+#[cfg(feature = "config")]
+pub(crate) use snapshot::nearest;
+pub(crate) use snapshot::{KeyspaceEntry, NodeSpec, PoolSettings, Shard, ShardIndex, Snapshot};
+pub(crate) use spec::TopologySpec;
+#[cfg(feature = "config")]
+pub(crate) use spec::{BudgetConfig, TableConfig};
+pub use spec::{KeyspaceConfig, PoolConfig, ReplicaConfig, ShardConfig, Startup};
+pub use group::{Grouped, Refused};
+pub use url::{DatabaseUrl, UrlKind};
+pub(crate) use validate::Problem;
+#[cfg(feature = "config")]
+pub(crate) use validate::{key_of, normalized, validate};
+
+/// The shards, keyspaces and settings that one or more managers work with.
+///
+/// Routes and pins belong to a topology: two topologies in one process never see each other's, even
+/// where their shards have the same names. Cloning gives another handle to the same one.
+#[derive(Clone)]
+pub struct Topology {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    id: TopologyId,
+    current: ArcSwap<Snapshot>,
+}
+
+/// Tells topologies apart for the life of the process.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Hash)]
+pub(crate) struct TopologyId(u64);
+
+impl Topology {
+    /// Starts the description of a topology in code.
+    pub fn builder() -> TopologyBuilder {
+        TopologyBuilder {
+            spec: TopologySpec::default(),
+        }
+    }
+
+    /// Checks a description and makes a topology of it.
+    pub(crate) fn from_spec(
+        spec: &TopologySpec,
+        origin: impl Fn(&str) -> String,
+    ) -> Result<Self, Error> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let snapshot = validate::validate(spec).map_err(|problems| {
+            ConfigErrors(
+                problems
+                    .into_iter()
+                    .map(|problem| problem.at(&origin))
+                    .collect(),
+            )
+        })?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                id: TopologyId(NEXT.fetch_add(1, Ordering::Relaxed)),
+                current: ArcSwap::from_pointee(snapshot),
+            }),
+        })
+    }
+
+    pub(crate) fn id(&self) -> TopologyId {
+        self.inner.id
+    }
+
+    /// The current snapshot, for a look that does not outlive the statement.
+    pub(crate) fn current(&self) -> arc_swap::Guard<Arc<Snapshot>> {
+        self.inner.current.load()
+    }
+
+    /// The current snapshot, to keep.
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        self.inner.current.load_full()
+    }
+
+    /// The names of the shards, sorted.
+    #[must_use]
+    pub fn shards(&self) -> Vec<ShardName> {
+        self.current().names()
+    }
+
+    /// The names of the keyspaces, sorted.
+    #[must_use]
+    pub fn keyspaces(&self) -> Vec<KeyspaceName> {
+        self.current().keyspace_names()
+    }
+
+    /// How often the topology has changed since it was made; the first snapshot has epoch 1.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.current().epoch
+    }
+}
+
+impl fmt::Debug for Topology {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Topology")
+            .field("epoch", &self.epoch())
+            .field("shards", &self.shards())
+            .field("keyspaces", &self.keyspaces())
+            .finish()
+    }
+}
+
+/// Describes a [`Topology`] in code; [`build`](Self::build) checks it as a configuration file is
+/// checked.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct TopologyBuilder {
+    spec: TopologySpec,
+}
+
+impl TopologyBuilder {
+    /// Adds a shard: its name, and its URL or a [`ShardConfig`].
+    pub fn shard(mut self, name: impl Into<String>, shard: impl Into<ShardConfig>) -> Self {
+        self.spec.shards.push((name.into(), shard.into()));
+        self
+    }
+
+    /// Adds a keyspace.
+    pub fn keyspace(mut self, name: impl Into<String>, keyspace: KeyspaceConfig) -> Self {
+        self.spec.keyspaces.push((name.into(), keyspace));
+        self
+    }
+
+    /// Names the shard of a checkout without a route. Defaults to none: such a checkout fails.
+    pub fn default_shard(mut self, name: impl Into<String>) -> Self {
+        self.spec.default_shard = Some(name.into());
+        self
+    }
+
+    /// Sets the pool settings of every node; a shard or replica may override any of them.
+    pub fn pool(mut self, pool: PoolConfig) -> Self {
+        self.spec.pool = pool;
+        self
+    }
+
+    /// Says when nodes are first connected. Defaults to [`Startup::Lazy`].
+    pub fn startup(mut self, startup: Startup) -> Self {
+        self.spec.startup = startup;
+        self
+    }
+
+    /// Allows several shards to be one database, for development. Defaults to `false`: two shards
+    /// with one URL are a configuration error.
+    pub fn shared_database(mut self, shared: bool) -> Self {
+        self.spec.shared_database = shared;
+        self
+    }
+
+    /// Limits the connections that all processes together open to one server: the sum of
+    /// `max_size` over the nodes of each host and port, times `instances`, must stay within
+    /// `connections_per_server` times `headroom`.
+    pub fn budget(mut self, connections_per_server: u32, instances: u32, headroom: f64) -> Self {
+        self.spec.budget = Some(spec::BudgetConfig {
+            connections_per_server,
+            instances,
+            headroom,
+        });
+        self
+    }
+
+    /// Checks the description.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`] with everything that is wrong with it.
+    pub fn build(&self) -> Result<Topology, Error> {
+        Topology::from_spec(&self.spec, |_| String::new())
+    }
+}

@@ -1,0 +1,196 @@
+//! One immutable state of a topology.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use xxhash_rust::xxh3::Xxh3DefaultBuilder;
+
+use super::spec::Startup;
+use super::url::DatabaseUrl;
+use super::validate::Problem;
+use crate::algorithm::{Fingerprint, Placement, Rule};
+use crate::error::Error;
+use crate::key::ToShardKey;
+use crate::name::{KeyspaceName, Role, ShardName};
+
+/// The place of a shard in one snapshot; meaningless in any other.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Hash)]
+pub(crate) struct ShardIndex(u32);
+
+impl ShardIndex {
+    pub(crate) fn get(self) -> usize {
+        self.0 as usize
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) epoch: u64,
+    /// Sorted by name.
+    shards: Vec<Shard>,
+    index: HashMap<&'static str, ShardIndex, Xxh3DefaultBuilder>,
+    pub(crate) default_shard: Option<ShardIndex>,
+    pub(crate) startup: Startup,
+    /// Sorted by name.
+    keyspaces: Vec<KeyspaceEntry>,
+    /// What is doubtful, though not wrong, in the description.
+    pub(crate) warnings: Vec<Problem>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shard {
+    pub(crate) name: ShardName,
+    pub(crate) primary: NodeSpec,
+    pub(crate) replicas: Vec<NodeSpec>,
+    pub(crate) migrations: Vec<String>,
+}
+
+/// One physical database and how to pool connections to it.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeSpec {
+    pub(crate) shard: ShardName,
+    pub(crate) role: Role,
+    pub(crate) url: DatabaseUrl,
+    pub(crate) pool: PoolSettings,
+    pub(crate) weight: u32,
+}
+
+/// [`PoolConfig`](super::PoolConfig) with every level merged and every default filled in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PoolSettings {
+    pub(crate) max_size: u32,
+    pub(crate) min_idle: u32,
+    pub(crate) connection_timeout: Duration,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) idle_timeout: Option<Duration>,
+    pub(crate) max_lifetime: Option<Duration>,
+    pub(crate) alive_bypass: Duration,
+}
+
+#[derive(Debug)]
+pub(crate) struct KeyspaceEntry {
+    pub(crate) name: KeyspaceName,
+    pub(crate) rule: Rule,
+    /// Sorted by name.
+    pub(crate) tables: Vec<Table>,
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) migrations: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Table {
+    pub(crate) name: String,
+    pub(crate) key_column: String,
+    pub(crate) count: u32,
+}
+
+impl Snapshot {
+    /// Puts checked parts together. Shard and keyspace names are unique; `default_shard` exists.
+    pub(crate) fn new(
+        epoch: u64,
+        mut shards: Vec<Shard>,
+        default_shard: Option<ShardName>,
+        startup: Startup,
+        mut keyspaces: Vec<KeyspaceEntry>,
+    ) -> Self {
+        shards.sort_by_key(|shard| shard.name);
+        keyspaces.sort_by_key(|keyspace| keyspace.name);
+        let index: HashMap<_, _, Xxh3DefaultBuilder> = (0u32..)
+            .zip(&shards)
+            .map(|(i, shard)| (shard.name.as_str(), ShardIndex(i)))
+            .collect();
+        let default_shard = default_shard.and_then(|name| index.get(name.as_str()).copied());
+        Self {
+            epoch,
+            shards,
+            index,
+            default_shard,
+            startup,
+            keyspaces,
+            warnings: Vec::new(),
+        }
+    }
+
+    pub(crate) fn with_warnings(mut self, warnings: Vec<Problem>) -> Self {
+        self.warnings = warnings;
+        self
+    }
+
+    pub(crate) fn shards(&self) -> &[Shard] {
+        &self.shards
+    }
+
+    pub(crate) fn shard(&self, index: ShardIndex) -> &Shard {
+        &self.shards[index.get()]
+    }
+
+    pub(crate) fn names(&self) -> Vec<ShardName> {
+        self.shards.iter().map(|shard| shard.name).collect()
+    }
+
+    pub(crate) fn keyspaces(&self) -> &[KeyspaceEntry] {
+        &self.keyspaces
+    }
+
+    pub(crate) fn keyspace_names(&self) -> Vec<KeyspaceName> {
+        self.keyspaces.iter().map(|keyspace| keyspace.name).collect()
+    }
+
+    /// Finds a shard by what somebody typed.
+    pub(crate) fn find(&self, name: &str) -> Result<ShardIndex, Error> {
+        match self.index.get(name) {
+            Some(index) => Ok(*index),
+            None => Err(self.unknown_shard(name)),
+        }
+    }
+
+    #[cold]
+    fn unknown_shard(&self, name: &str) -> Error {
+        let known = self.names();
+        Error::UnknownShard {
+            shard: name.to_owned(),
+            nearest: nearest(name, known.iter().map(ShardName::as_str))
+                .map(|i| known[i]),
+            known,
+        }
+    }
+
+    /// Finds the place of a keyspace by what somebody typed.
+    pub(crate) fn find_keyspace(&self, name: &str) -> Result<usize, Error> {
+        self.keyspaces
+            .binary_search_by(|keyspace| keyspace.name.as_str().cmp(name))
+            .map_err(|_| {
+                let known = self.keyspace_names();
+                Error::UnknownKeyspace {
+                    keyspace: name.to_owned(),
+                    nearest: nearest(name, known.iter().map(KeyspaceName::as_str))
+                        .map(|i| known[i]),
+                    known,
+                }
+            })
+    }
+}
+
+/// The position of the candidate that looks most like `wanted`, if one is near enough to be meant.
+pub(crate) fn nearest<'a>(
+    wanted: &str,
+    candidates: impl Iterator<Item = &'a str>,
+) -> Option<usize> {
+    let wanted = wanted.trim().to_ascii_lowercase();
+    candidates
+        .map(|candidate| strsim::jaro_winkler(&wanted, &candidate.to_ascii_lowercase()))
+        .enumerate()
+        .filter(|(_, likeness)| *likeness >= 0.75)
+        .max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))
+        .map(|(i, _)| i)
+}
+
+impl KeyspaceEntry {
+    /// The placement of a key by the keyspace's rule.
+    #[inline]
+    pub(crate) fn locate<K: ToShardKey + ?Sized>(&self, key: &K) -> Result<Placement, Error> {
+        self.rule
+            .place(&key.to_shard_key())
+            .map_err(|error| error.into_error(self.name))
+    }
+}

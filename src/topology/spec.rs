@@ -1,0 +1,244 @@
+//! What somebody asked for, before it is checked: the common input of the builder and of the
+//! configuration files. [`TopologySpec`] goes through ONE validation, in
+//! [`validate`](super::validate).
+
+use std::time::Duration;
+
+use super::url::DatabaseUrl;
+
+/// Sizes and times of the connection pool of one node; what is `None` comes from the level above
+/// (the shard, then the topology, then the default).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct PoolConfig {
+    pub(crate) max_size: Option<u32>,
+    pub(crate) min_idle: Option<u32>,
+    pub(crate) connection_timeout: Option<Duration>,
+    pub(crate) connect_timeout: Option<Duration>,
+    /// `Some(None)` says "never".
+    pub(crate) idle_timeout: Option<Option<Duration>>,
+    pub(crate) max_lifetime: Option<Option<Duration>>,
+    pub(crate) alive_bypass: Option<Duration>,
+}
+
+impl PoolConfig {
+    /// Settings that leave everything to the level above.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// These settings, with what they leave open taken from the level above.
+    pub(crate) fn or(self, above: &Self) -> Self {
+        Self {
+            max_size: self.max_size.or(above.max_size),
+            min_idle: self.min_idle.or(above.min_idle),
+            connection_timeout: self.connection_timeout.or(above.connection_timeout),
+            connect_timeout: self.connect_timeout.or(above.connect_timeout),
+            idle_timeout: self.idle_timeout.or(above.idle_timeout),
+            max_lifetime: self.max_lifetime.or(above.max_lifetime),
+            alive_bypass: self.alive_bypass.or(above.alive_bypass),
+        }
+    }
+
+    /// The most connections the pool opens. Defaults to 10; 1 for an in-memory SQLite database.
+    pub fn max_size(mut self, connections: u32) -> Self {
+        self.max_size = Some(connections);
+        self
+    }
+
+    /// How many idle connections the pool keeps ready from the node's first use on. Defaults to 0.
+    pub fn min_idle(mut self, connections: u32) -> Self {
+        self.min_idle = Some(connections);
+        self
+    }
+
+    /// How long a checkout waits for a free connection. Defaults to 30 seconds.
+    pub fn connection_timeout(mut self, timeout: Duration) -> Self {
+        self.connection_timeout = Some(timeout);
+        self
+    }
+
+    /// How long one attempt to connect may take, on every backend. Defaults to 5 seconds.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = Some(timeout);
+        self
+    }
+
+    /// How long a connection may lie idle before it is closed; `None` for ever. Defaults to 10
+    /// minutes, for ever for an in-memory SQLite database.
+    pub fn idle_timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.idle_timeout = Some(timeout);
+        self
+    }
+
+    /// How old a connection may grow before it is closed when idle; `None` for ever. Defaults to 30
+    /// minutes, for ever for an in-memory SQLite database.
+    pub fn max_lifetime(mut self, lifetime: Option<Duration>) -> Self {
+        self.max_lifetime = Some(lifetime);
+        self
+    }
+
+    /// How long after its last use a healthy connection is handed out without a health check.
+    /// Defaults to 500 milliseconds; zero checks at every checkout.
+    pub fn alive_bypass(mut self, window: Duration) -> Self {
+        self.alive_bypass = Some(window);
+        self
+    }
+}
+
+/// When the nodes of a topology are first connected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Startup {
+    /// A node is connected at its first checkout, and one shard down is one shard down.
+    #[default]
+    Lazy,
+    /// Building the manager connects every primary once and fails when one cannot be reached.
+    Require,
+}
+
+/// One shard: its primary, its replicas, its own pool settings.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct ShardConfig {
+    pub(crate) url: DatabaseUrl,
+    pub(crate) replicas: Vec<ReplicaConfig>,
+    pub(crate) pool: PoolConfig,
+    /// Folders, in the order they were given.
+    pub(crate) migrations: Vec<String>,
+}
+
+/// One replica of a shard.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct ReplicaConfig {
+    pub(crate) url: DatabaseUrl,
+    pub(crate) weight: u32,
+    pub(crate) pool: PoolConfig,
+}
+
+impl ShardConfig {
+    /// A shard whose primary is behind this URL.
+    pub fn new(url: impl Into<DatabaseUrl>) -> Self {
+        Self {
+            url: url.into(),
+            replicas: Vec::new(),
+            pool: PoolConfig::new(),
+            migrations: Vec::new(),
+        }
+    }
+
+    /// Overrides the topology's pool settings for the nodes of this shard.
+    pub fn pool(mut self, pool: PoolConfig) -> Self {
+        self.pool = pool;
+        self
+    }
+
+    /// Declares a replica. It counts in the connection budget; reads are not sent there yet.
+    pub fn replica(mut self, replica: ReplicaConfig) -> Self {
+        self.replicas.push(replica);
+        self
+    }
+}
+
+impl From<DatabaseUrl> for ShardConfig {
+    fn from(url: DatabaseUrl) -> Self {
+        Self::new(url)
+    }
+}
+
+impl From<&str> for ShardConfig {
+    fn from(url: &str) -> Self {
+        Self::new(url)
+    }
+}
+
+impl From<String> for ShardConfig {
+    fn from(url: String) -> Self {
+        Self::new(url)
+    }
+}
+
+impl ReplicaConfig {
+    /// A replica behind this URL, with weight 1.
+    pub fn new(url: impl Into<DatabaseUrl>) -> Self {
+        Self {
+            url: url.into(),
+            weight: 1,
+            pool: PoolConfig::new(),
+        }
+    }
+
+    /// The share of reads this replica takes among the replicas of its shard. Defaults to 1.
+    pub fn weight(mut self, weight: u32) -> Self {
+        self.weight = weight;
+        self
+    }
+
+    /// Overrides the shard's pool settings for this node.
+    pub fn pool(mut self, pool: PoolConfig) -> Self {
+        self.pool = pool;
+        self
+    }
+}
+
+/// One keyspace: a set of shards and the rule that spreads rows over them.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct KeyspaceConfig {
+    pub(crate) rule: crate::algorithm::RuleSpec,
+    pub(crate) tables: Vec<(String, TableConfig)>,
+    /// Folders, in the order they were given.
+    pub(crate) migrations: Vec<String>,
+}
+
+/// One sharded table of a keyspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableConfig {
+    pub(crate) key_column: String,
+    pub(crate) count: u32,
+}
+
+impl KeyspaceConfig {
+    /// A keyspace that spreads rows by this rule.
+    pub fn new(rule: crate::algorithm::RuleSpec) -> Self {
+        Self {
+            rule,
+            tables: Vec::new(),
+            migrations: Vec::new(),
+        }
+    }
+
+    /// Declares a table of the keyspace: the column that holds its shard key, and into how many
+    /// physical tables each shard splits it.
+    pub fn table(mut self, name: &str, key_column: &str, count: u32) -> Self {
+        self.tables.push((
+            name.to_owned(),
+            TableConfig {
+                key_column: key_column.to_owned(),
+                count,
+            },
+        ));
+        self
+    }
+}
+
+/// How many connections all processes together may open to one server.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BudgetConfig {
+    pub(crate) connections_per_server: u32,
+    pub(crate) instances: u32,
+    pub(crate) headroom: f64,
+}
+
+/// A whole topology as somebody described it.
+#[derive(Clone, Debug, Default)]
+pub struct TopologySpec {
+    pub(crate) default_shard: Option<String>,
+    pub(crate) startup: Startup,
+    pub(crate) shared_database: bool,
+    pub(crate) pool: PoolConfig,
+    pub(crate) budget: Option<BudgetConfig>,
+    pub(crate) shards: Vec<(String, ShardConfig)>,
+    pub(crate) keyspaces: Vec<(String, KeyspaceConfig)>,
+}

@@ -1,0 +1,215 @@
+//! The one validation, for the builder and for configuration files: every check runs, whatever the
+//! others found, and all problems are reported at once.
+
+mod budget;
+mod keyspaces;
+mod nodes;
+mod pool;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+
+use super::snapshot::{Shard, Snapshot, nearest};
+use super::spec::TopologySpec;
+use crate::error::ConfigProblem;
+use crate::name::{Role, ShardName};
+use nodes::Node;
+
+/// PostgreSQL cuts longer identifiers, and names of shards end up in names of databases.
+const MAX_NAME: usize = 63;
+
+/// One thing that is wrong, or doubtful, in a description.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// The key, in dotted form: `shards.order-0.url`.
+    pub(crate) key: String,
+    /// What is wrong, and what to do.
+    pub(crate) message: String,
+}
+
+impl Problem {
+    pub(crate) fn new(key: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            key: key.into(),
+            message: message.into(),
+        }
+    }
+
+    /// The public form; `origin` says where a key was set.
+    pub(crate) fn at(self, origin: impl Fn(&str) -> String) -> ConfigProblem {
+        ConfigProblem {
+            origin: origin(&self.key),
+            key: self.key,
+            message: self.message,
+        }
+    }
+}
+
+/// What the checks found so far.
+#[derive(Debug, Default)]
+struct Findings {
+    problems: Vec<Problem>,
+    warnings: Vec<Problem>,
+}
+
+impl Findings {
+    fn problem(&mut self, key: impl Into<String>, message: impl Into<String>) {
+        let problem = Problem::new(key, message);
+        // A setting of the whole topology that is wrong for each of its nodes is wrong once.
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
+    }
+
+    fn warning(&mut self, key: impl Into<String>, message: impl Into<String>) {
+        let warning = Problem::new(key, message);
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+    }
+}
+
+/// Checks a description and makes the first snapshot of it.
+///
+/// # Errors
+///
+/// Everything that is wrong with it.
+pub(crate) fn validate(spec: &TopologySpec) -> Result<Snapshot, Vec<Problem>> {
+    let mut findings = Findings::default();
+    if spec.shards.is_empty() {
+        findings.problem("shards", "no shard is declared: declare at least one");
+    }
+    let shard_names: Vec<&str> = spec.shards.iter().map(|(name, _)| name.as_str()).collect();
+    let keyspace_names: Vec<&str> = spec
+        .keyspaces
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .collect();
+    check_names("shards", "shard", &shard_names, &mut findings);
+    check_names("keyspaces", "keyspace", &keyspace_names, &mut findings);
+    if let Some(name) = &spec.default_shard
+        && !shard_names.contains(&name.as_str())
+    {
+        findings.problem("default_shard", unknown_shard(name, &shard_names));
+    }
+
+    pool::check_values("pool", &spec.pool, &mut findings);
+    let nodes = nodes::check(spec, &mut findings);
+    nodes::check_same_database(&nodes, spec.shared_database, &mut findings);
+    if let Some(budget) = &spec.budget {
+        budget::check(budget, &nodes, &mut findings);
+    }
+    let keyspaces = keyspaces::check(&spec.keyspaces, &shard_names, &mut findings);
+
+    if !findings.problems.is_empty() {
+        return Err(findings.problems);
+    }
+    let default_shard = spec.default_shard.as_deref().map(ShardName::intern);
+    Ok(Snapshot::new(
+        1,
+        assemble(spec, &nodes),
+        default_shard,
+        spec.startup,
+        keyspaces,
+    )
+    .with_warnings(findings.warnings))
+}
+
+/// Names are interned here and not earlier, so that a refused description leaves none behind.
+fn assemble(spec: &TopologySpec, nodes: &[Node<'_>]) -> Vec<Shard> {
+    let mut shards = Vec::with_capacity(spec.shards.len());
+    for (name, config) in &spec.shards {
+        let mut own = nodes.iter().filter(|node| node.shard == name);
+        let Some(primary) = own.find(|node| node.role == Role::Primary) else {
+            continue;
+        };
+        shards.push(Shard {
+            name: ShardName::intern(name),
+            primary: primary.to_spec(),
+            replicas: own.map(Node::to_spec).collect(),
+            migrations: config.migrations.clone(),
+        });
+    }
+    shards
+}
+
+/// The key of something that has a name; one that would fall apart at its dots is quoted.
+pub(crate) fn key_of(table: &str, name: &str) -> String {
+    if name.is_empty() || name.contains(|c: char| c == '.' || c.is_whitespace()) {
+        format!("{table}.{name:?}")
+    } else {
+        format!("{table}.{name}")
+    }
+}
+
+/// What counts as one name: upper and lower case, `-` and `_` are told apart neither by the
+/// environment nor by every operator.
+pub(crate) fn normalized(name: &str) -> String {
+    name.chars()
+        .map(|c| match c {
+            '-' => '_',
+            other => other.to_ascii_lowercase(),
+        })
+        .collect()
+}
+
+fn is_name(name: &str) -> bool {
+    (1..=MAX_NAME).contains(&name.len())
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+}
+
+fn check_names(table: &str, what: &str, names: &[&str], findings: &mut Findings) {
+    let mut seen: HashMap<String, &str> = HashMap::new();
+    for name in names {
+        let key = key_of(table, name);
+        if !is_name(name) {
+            findings.problem(
+                &key,
+                format!(
+                    "{name:?} is no name for a {what}: use 1 to {MAX_NAME} letters, digits, `-` and `_`, and begin with a letter or digit"
+                ),
+            );
+        }
+        match seen.insert(normalized(name), name) {
+            Some(other) if other == *name => {
+                findings.problem(&key, format!("{what} {name} is declared more than once"));
+            }
+            Some(other) => findings.problem(
+                &key,
+                format!(
+                    "{what} {name} and {what} {other} have the same name once case and `-` and `_` are disregarded, as in environment variables: rename one"
+                ),
+            ),
+            None => {}
+        }
+    }
+}
+
+/// The message about a shard that is not there.
+fn unknown_shard(name: &str, known: &[&str]) -> String {
+    let mut sorted = known.to_vec();
+    sorted.sort_unstable();
+    let hint = match nearest(name, sorted.iter().copied()) {
+        Some(i) => format!(", did you mean {}?", sorted[i]),
+        None => String::new(),
+    };
+    format!("unknown shard {name:?}{hint} (shards: {})", list(&sorted))
+}
+
+/// Names in a message; a fleet of a thousand shards must not fill a log line.
+fn list(names: &[&str]) -> String {
+    const SHOWN: usize = 16;
+    match names {
+        [] => "none".to_owned(),
+        names if names.len() > SHOWN => format!(
+            "{} and {} more",
+            names[..SHOWN].join(", "),
+            names.len() - SHOWN
+        ),
+        names => names.join(", "),
+    }
+}

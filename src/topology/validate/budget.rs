@@ -1,0 +1,78 @@
+//! The connection budget: what all processes together may open to one server.
+
+use std::collections::BTreeMap;
+
+use super::super::spec::BudgetConfig;
+use super::super::url::Server;
+use super::Findings;
+use super::nodes::Node;
+
+pub(super) fn check(budget: &BudgetConfig, nodes: &[Node<'_>], findings: &mut Findings) {
+    let mut sound = true;
+    if budget.connections_per_server == 0 {
+        findings.problem(
+            "budget.connections_per_server",
+            "a server that takes no connection serves nobody: give it at least 1",
+        );
+        sound = false;
+    }
+    if budget.instances == 0 {
+        findings.problem(
+            "budget.instances",
+            "there is at least this one process: say 1 or more",
+        );
+        sound = false;
+    }
+    if !(budget.headroom > 0.0 && budget.headroom <= 1.0) {
+        findings.problem(
+            "budget.headroom",
+            "must be above 0 and at most 1: it is the part of the server's connections that may be used",
+        );
+        sound = false;
+    }
+    if !sound {
+        return;
+    }
+
+    let mut by_server: BTreeMap<Server, Vec<&Node<'_>>> = BTreeMap::new();
+    for node in nodes {
+        // A node with several hosts connects to one of them at a time, and it may be any.
+        for server in node.url.servers() {
+            by_server.entry(server).or_default().push(node);
+        }
+    }
+    // Rounded up by less than a connection, since 0.8 has no exact value in binary.
+    let allowed = (f64::from(budget.connections_per_server) * budget.headroom + 1e-6).floor();
+    for (server, nodes) in by_server {
+        let sum: u64 = nodes.iter().map(|node| u64::from(node.pool.max_size)).sum();
+        let total = sum * u64::from(budget.instances);
+        if total as f64 <= allowed {
+            continue;
+        }
+        findings.problem(
+            "budget",
+            format!(
+                "{server} may be asked for {total} connections ({} = {sum}, times {} instance(s)), but {allowed} are allowed ({} x {}): lower max_size, or raise the budget",
+                contributors(&nodes),
+                budget.instances,
+                budget.connections_per_server,
+                budget.headroom,
+            ),
+        );
+    }
+}
+
+fn contributors(nodes: &[&Node<'_>]) -> String {
+    const SHOWN: usize = 8;
+    let mut parts: Vec<String> = nodes
+        .iter()
+        .take(SHOWN)
+        .map(|node| format!("{} {}", node.label, node.pool.max_size))
+        .collect();
+    if nodes.len() > SHOWN {
+        let rest = &nodes[SHOWN..];
+        let sum: u64 = rest.iter().map(|node| u64::from(node.pool.max_size)).sum();
+        parts.push(format!("{} more nodes {sum}", rest.len()));
+    }
+    parts.join(" + ")
+}
