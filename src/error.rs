@@ -43,7 +43,11 @@ pub enum Error {
     },
 
     /// The topology has no shard of this name.
-    #[error("unknown shard {shard:?}{} (shards: {})", DidYouMean(nearest), Names(known))]
+    #[error(
+        "unknown shard {shard:?}{} (shards: {})",
+        DidYouMean(nearest),
+        Names(known)
+    )]
     UnknownShard {
         /// What was asked for, as it was given.
         shard: String,
@@ -54,7 +58,11 @@ pub enum Error {
     },
 
     /// The topology has no keyspace of this name.
-    #[error("unknown keyspace {keyspace:?}{} (keyspaces: {})", DidYouMean(nearest), Names(known))]
+    #[error(
+        "unknown keyspace {keyspace:?}{} (keyspaces: {})",
+        DidYouMean(nearest),
+        Names(known)
+    )]
     UnknownKeyspace {
         /// What was asked for, as it was given.
         keyspace: String,
@@ -121,7 +129,9 @@ pub enum Error {
     },
 
     /// The shard key is missing (`NULL`, `None`).
-    #[error("the shard key of keyspace {keyspace} is null: a row without a key has no shard; give it one, or name a shard")]
+    #[error(
+        "the shard key of keyspace {keyspace} is null: a row without a key has no shard; give it one, or name a shard"
+    )]
     NullShardKey {
         /// The keyspace that was asked.
         keyspace: KeyspaceName,
@@ -148,7 +158,9 @@ pub enum Error {
     },
 
     /// A key that belongs to another shard than the connection.
-    #[error("the key belongs to shard {owner} of keyspace {keyspace}, but this connection is bound to {bound}")]
+    #[error(
+        "the key belongs to shard {owner} of keyspace {keyspace}, but this connection is bound to {bound}"
+    )]
     WrongShard {
         /// The keyspace of the key.
         keyspace: KeyspaceName,
@@ -442,7 +454,9 @@ impl Error {
             D::RollbackErrorOnCommit {
                 rollback_error,
                 commit_error,
-            } => Self::find_in_diesel(commit_error).or_else(|| Self::find_in_diesel(rollback_error)),
+            } => {
+                Self::find_in_diesel(commit_error).or_else(|| Self::find_in_diesel(rollback_error))
+            }
             _ => None,
         }
     }
@@ -518,7 +532,11 @@ impl fmt::Display for Held<'_> {
         if self.0.is_empty() {
             return Ok(());
         }
-        write!(f, " (the waiting scope holds a transaction on {})", Names(self.0))
+        write!(
+            f,
+            " (the waiting scope holds a transaction on {})",
+            Names(self.0)
+        )
     }
 }
 

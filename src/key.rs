@@ -1,13 +1,14 @@
 //! The values that decide where a row lives, and the one form in which they are hashed.
 
 mod convert;
-mod hash;
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
+
+use xxhash_rust::xxh3;
 
 pub use convert::ToShardKey;
 
@@ -402,14 +403,33 @@ impl<'k> KeyValue<'k> {
     }
 
     /// xxh3-64 of the canonical bytes, without allocating.
-    // Always inlined, here and on the whole way of a key to its placement: as soon as the value goes
-    // through memory between two functions, reading it back costs more than hashing it.
+    // Always inlined, so that the length of an integer is a constant to the hash.
     #[inline(always)]
     pub(crate) fn hash(self, seed: u64) -> u64 {
-        match self {
-            Self::Integer(number) => hash::of_16_to_127(0x01, &number.to_le_bytes(), seed),
-            Self::Uuid(uuid) => hash::of_16_to_127(0x03, uuid, seed),
-            other => other.encode(|tag, payload| hash::of_any(tag, payload, seed)),
-        }
+        /// One more than the payload of an integer or a UUID.
+        const SMALL: usize = 17;
+        /// Longer keys are rare; from here on the streaming form costs no more.
+        const LARGE: usize = 256;
+        self.encode(|tag, payload| {
+            if payload.len() < SMALL {
+                one_shot::<SMALL>(tag, payload, seed)
+            } else if payload.len() < LARGE {
+                one_shot::<LARGE>(tag, payload, seed)
+            } else {
+                let mut stream = xxh3::Xxh3::with_seed(seed);
+                stream.update(&[tag]);
+                stream.update(payload);
+                stream.digest()
+            }
+        })
     }
+}
+
+/// Hashes a tag and a payload of less than `N` bytes as one text.
+#[inline(always)]
+fn one_shot<const N: usize>(tag: u8, payload: &[u8], seed: u64) -> u64 {
+    let mut text = [0; N];
+    text[0] = tag;
+    text[1..=payload.len()].copy_from_slice(payload);
+    xxh3::xxh3_64_with_seed(&text[..=payload.len()], seed)
 }

@@ -1,16 +1,43 @@
-#![doc = "Connection middleware for Diesel."]
+#![doc = include_str!("../README.md")]
+//!
+//! # Words
+//!
+//! | word | meaning |
+//! |---|---|
+//! | node | one physical database behind one URL, with one pool |
+//! | shard | a named part of the data: a primary node, and replica nodes. Its identity is its name |
+//! | keyspace | a named set of shards over which one sharding rule spreads rows |
+//! | shard key | the value that decides where a row lives; [`ShardKey`] is its typed form |
+//! | placement | what a rule answers for a key: the shard, and a spread number for sharded tables |
+//! | bucket | one of a fixed number of hash slots; keys hash to buckets for ever, buckets can move |
+//! | route | where work is to go: a checked value that belongs to one topology |
+//! | route stack | the routes of the current thread; for one topology its topmost entry counts |
+//! | pin | the fact that the current scope is inside `transaction_on` |
+//!
+//! # Map of the crate
+//!
+//! [`blocking`] is the driver: the manager, the connection, transactions. [`Topology`] says what
+//! exists, [`Route`] where a call goes, [`RuleSpec`] and [`Placement`] where a row lives,
+//! [`Config`] reads all of it from files, and [`Error`] is the one error type.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
+// Names and errors: they know nobody.
 mod error;
-mod key;
 mod name;
+#[cfg(feature = "r2d2")]
 mod telemetry;
 
+// Where a row lives.
 mod algorithm;
+mod key;
+
+// What a node's failures mean.
+#[cfg(feature = "r2d2")]
 mod replica;
 
-mod topology;
-
+// What exists, and where a call goes.
 mod route;
+mod topology;
 
 #[cfg(feature = "config")]
 mod config;
@@ -18,16 +45,14 @@ mod config;
 #[cfg(feature = "r2d2")]
 pub mod blocking;
 
-pub use algorithm::*;
-pub use error::{
-    BoxError, ConfigErrors, ConfigProblem, Error, RollbackReason, UnavailableCause,
-};
-pub use key::*;
+pub use algorithm::{AlgorithmSpec, Fingerprint, Normalize, Placement, RuleSpec};
+#[cfg(feature = "config")]
+pub use config::{Config, ConfigLoader, Format};
+pub use error::{BoxError, ConfigErrors, ConfigProblem, Error, RollbackReason, UnavailableCause};
+pub use key::{KeyType, ParseWordError, ShardKey, ToShardKey};
 pub use name::{KeyspaceName, Role, ShardName};
 pub use route::{CapturedRoutes, Route, RouteGuard};
 pub use topology::{
-    DatabaseUrl, Grouped, KeyspaceConfig, PoolConfig, Refused, ReplicaConfig, ShardConfig, Startup,
-    Topology, TopologyBuilder, UrlKind,
+    DatabaseUrl, Grouped, KeyspaceConfig, NodeDescription, PoolConfig, Refused, ReplicaConfig,
+    ShardConfig, Startup, TableDescription, Topology, TopologyBuilder, UrlKind,
 };
-#[cfg(feature = "config")]
-pub use config::{Config, ConfigLoader, Format};

@@ -227,11 +227,6 @@ impl Rule {
         &self.shards
     }
 
-    /// The type of keys that the rule takes.
-    pub(crate) fn key_type(&self) -> KeyType {
-        self.key
-    }
-
     /// The name of the algorithm in a configuration.
     pub(crate) fn algorithm_name(&self) -> &'static str {
         match self.algorithm {
@@ -253,11 +248,6 @@ impl Rule {
                 .filter_map(|(range, owner)| Some((range, *self.shards.get(owner)?)))
                 .collect(),
         )
-    }
-
-    /// Whether the map of buckets was written down; without one the list of shards decides.
-    pub(crate) fn has_written_map(&self) -> bool {
-        matches!(&self.algorithm, Algorithm::Hash(hash) if hash.has_written_map())
     }
 
     /// The fingerprint of this rule for a keyspace with these tables, each given as its name, its

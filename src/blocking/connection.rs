@@ -116,18 +116,19 @@ impl<C: NodeConnection> ShardedConnection<C> {
             unreachable!("a ready connection is bound");
         };
         let bound = lease.node().shard();
-        let snapshot = lease.node().topology.current();
-        let keyspace = &snapshot.keyspaces()[snapshot.find_keyspace(keyspace)?];
-        let owner = keyspace.locate(key)?.shard();
-        if owner == bound {
-            Ok(())
-        } else {
-            Err(Error::WrongShard {
-                keyspace: keyspace.name,
-                owner,
-                bound,
-            })
-        }
+        lease.node().topology.with_current(|snapshot| {
+            let keyspace = &snapshot.keyspaces()[snapshot.find_keyspace(keyspace)?];
+            let owner = keyspace.locate(key)?.shard();
+            if owner == bound {
+                Ok(())
+            } else {
+                Err(Error::WrongShard {
+                    keyspace: keyspace.name,
+                    owner,
+                    bound,
+                })
+            }
+        })
     }
 
     /// The physical connection, after the same check as before a statement.
@@ -162,14 +163,14 @@ impl<C: NodeConnection> ShardedConnection<C> {
                 });
             }
         }
-        if self.tm.depth() > 0 {
-            if let Some(reason) = lost(&mut self.tm, lease.slot_mut()) {
-                return Err(Error::RolledBack {
-                    shard: lease.node().shard(),
-                    reason,
-                    source: None,
-                });
-            }
+        if self.tm.depth() > 0
+            && let Some(reason) = lost(&mut self.tm, lease.slot_mut())
+        {
+            return Err(Error::RolledBack {
+                shard: lease.node().shard(),
+                reason,
+                source: None,
+            });
         }
         Ok(lease.slot_mut())
     }
@@ -227,10 +228,7 @@ fn open_depth<C: NodeConnection>(slot: &mut Slot<C>) -> u32 {
 }
 
 /// Finds out whether the transaction that our bookkeeping has open is still there.
-fn lost<C: NodeConnection>(
-    tm: &mut ShardedTmState,
-    slot: &mut Slot<C>,
-) -> Option<RollbackReason> {
+fn lost<C: NodeConnection>(tm: &mut ShardedTmState, slot: &mut Slot<C>) -> Option<RollbackReason> {
     use diesel::connection::TransactionManagerStatus as Status;
     if let Some(reason) = tm.lost {
         return Some(reason);

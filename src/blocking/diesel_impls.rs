@@ -134,7 +134,8 @@ impl<B, C> LoadConnection<B> for ShardedConnection<C>
 where
     C: NodeConnection + LoadConnection<B>,
 {
-    type Cursor<'conn, 'query> = ShardedCursor<'conn, <C as LoadConnection<B>>::Cursor<'conn, 'query>>;
+    type Cursor<'conn, 'query> =
+        ShardedCursor<'conn, <C as LoadConnection<B>>::Cursor<'conn, 'query>>;
     type Row<'conn, 'query> = <C as LoadConnection<B>>::Row<'conn, 'query>;
 
     fn load<'conn, 'query, T>(

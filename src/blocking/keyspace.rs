@@ -15,6 +15,9 @@ use crate::name::{KeyspaceName, ShardName};
 use crate::route::{Located, Route};
 use crate::topology::{Grouped, KeyspaceEntry, Snapshot};
 
+/// Which shard owns which hash buckets, in the order of the buckets.
+pub type BucketMap = Vec<(Range<u32>, ShardName)>;
+
 /// A set of shards over which one rule spreads rows by their shard key.
 ///
 /// Owned, `Clone` and `'static`: keep it in the application's state. It follows changes of the
@@ -85,9 +88,16 @@ impl<C: NodeConnection> Keyspace<C> {
 
     #[inline]
     fn located<K: ToShardKey + ?Sized>(&self, key: &K) -> Result<Located, Error> {
-        let snapshot = self.manager.topology().current();
-        let shard = self.entry(&snapshot)?.locate(key)?.shard();
-        snapshot.locate(shard.as_str())
+        self.manager.topology().with_current(|snapshot| {
+            let shard = self.entry(snapshot)?.locate(key)?.shard();
+            snapshot.locate(shard.as_str())
+        })
+    }
+
+    fn look<T>(&self, f: impl FnOnce(&KeyspaceEntry) -> T) -> Result<T, Error> {
+        self.manager
+            .topology()
+            .with_current(|snapshot| self.entry(snapshot).map(f))
     }
 
     /// The name of the keyspace.
@@ -102,8 +112,7 @@ impl<C: NodeConnection> Keyspace<C> {
     ///
     /// [`Error::UnknownKeyspace`] when the keyspace has been removed since.
     pub fn shards(&self) -> Result<Vec<ShardName>, Error> {
-        let snapshot = self.manager.topology().current();
-        Ok(self.entry(&snapshot)?.rule.shards().to_vec())
+        self.look(|entry| entry.rule.shards().to_vec())
     }
 
     /// The fingerprint of the keyspace's rule, map and tables: equal fingerprints place every key
@@ -113,8 +122,7 @@ impl<C: NodeConnection> Keyspace<C> {
     ///
     /// [`Error::UnknownKeyspace`] when the keyspace has been removed since.
     pub fn fingerprint(&self) -> Result<Fingerprint, Error> {
-        let snapshot = self.manager.topology().current();
-        Ok(self.entry(&snapshot)?.fingerprint.clone())
+        self.look(|entry| entry.fingerprint)
     }
 
     /// Which shard owns which hash buckets, complete and in order; `None` for a rule without
@@ -123,9 +131,8 @@ impl<C: NodeConnection> Keyspace<C> {
     /// # Errors
     ///
     /// [`Error::UnknownKeyspace`] when the keyspace has been removed since.
-    pub fn bucket_map(&self) -> Result<Option<Vec<(Range<u32>, ShardName)>>, Error> {
-        let snapshot = self.manager.topology().current();
-        Ok(self.entry(&snapshot)?.rule.effective_map())
+    pub fn bucket_map(&self) -> Result<Option<BucketMap>, Error> {
+        self.look(|entry| entry.rule.effective_map())
     }
 
     /// Where a key's rows live. No I/O, no allocation.
@@ -135,8 +142,9 @@ impl<C: NodeConnection> Keyspace<C> {
     /// [`Error::NullShardKey`], [`Error::KeyType`], [`Error::NotCovered`].
     #[inline]
     pub fn locate<K: ToShardKey + ?Sized>(&self, key: &K) -> Result<Placement, Error> {
-        let snapshot = self.manager.topology().current();
-        self.entry(&snapshot)?.locate(key)
+        self.manager
+            .topology()
+            .with_current(|snapshot| self.entry(snapshot)?.locate(key))
     }
 
     /// The route to a key's shard. No I/O.
@@ -173,9 +181,7 @@ impl<C: NodeConnection> Keyspace<C> {
         K: ToShardKey + ?Sized,
         E: From<diesel::result::Error>,
     {
-        self.resolve(key)
-            .map_err(crate::route::into_caller)?
-            .run(f)
+        self.resolve(key).map_err(crate::route::into_caller)?.run(f)
     }
 
     /// Checks out a connection of a key's shard, whatever the route in force.

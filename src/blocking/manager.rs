@@ -13,13 +13,12 @@ use super::keyspace::Keyspace;
 use super::node::{Connector, Node, NodeInfo, Threads};
 use super::status::{NodeStatus, Status};
 use super::transaction::TransactionBuilder;
-use crate::error::Error;
+use crate::error::{ConfigErrors, ConfigProblem, Error};
 use crate::name::ShardName;
-use crate::route::{Located, Route, into_caller, parse, stack};
+use crate::route::{Located, Route, into_caller, stack};
 use crate::telemetry;
 use crate::topology::{
-    KeyspaceConfig, PoolConfig, Problem, ShardConfig, Snapshot, Startup, Topology,
-    TopologyBuilder,
+    KeyspaceConfig, PoolConfig, ShardConfig, Snapshot, Startup, Topology, TopologyBuilder,
 };
 
 /// The pools of all physical databases of a topology, and the routing between them.
@@ -241,10 +240,7 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
     ///
     /// [`Error::UnknownShard`].
     pub fn route(&self, shard: impl AsRef<str>) -> Result<Route, Error> {
-        Ok(Route::new(
-            self.inner.topology.clone(),
-            self.locate(shard.as_ref())?,
-        ))
+        self.inner.topology.route(shard)
     }
 
     /// Reads a route's text form and checks it against the topology of today.
@@ -254,12 +250,14 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
     /// [`Error::InvalidRoute`] for a text that is not a route this release can honour,
     /// [`Error::UnknownShard`] for one whose shard is gone.
     pub fn parse_route(&self, text: &str) -> Result<Route, Error> {
-        parse(&self.inner.topology, text)
+        self.inner.topology.parse_route(text)
     }
 
     #[inline]
     pub(super) fn locate(&self, shard: &str) -> Result<Located, Error> {
-        self.inner.topology.current().locate(shard)
+        self.inner
+            .topology
+            .with_current(|snapshot| snapshot.locate(shard))
     }
 
     /// Runs a closure under a route to a shard.
@@ -278,11 +276,7 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
     /// # }
     /// ```
     #[inline]
-    pub fn on<T, E>(
-        &self,
-        shard: impl AsRef<str>,
-        f: impl FnOnce() -> Result<T, E>,
-    ) -> Result<T, E>
+    pub fn on<T, E>(&self, shard: impl AsRef<str>, f: impl FnOnce() -> Result<T, E>) -> Result<T, E>
     where
         E: From<diesel::result::Error>,
     {
@@ -332,13 +326,11 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
     ///
     /// [`Error::UnknownKeyspace`].
     pub fn keyspace(&self, name: impl AsRef<str>) -> Result<Keyspace<C>, Error> {
-        let snapshot = self.inner.topology.current();
-        let index = snapshot.find_keyspace(name.as_ref())?;
-        Ok(Keyspace::new(
-            self.clone(),
-            snapshot.keyspaces()[index].name,
-            index,
-        ))
+        let (name, index) = self.inner.topology.with_current(|snapshot| {
+            let index = snapshot.find_keyspace(name.as_ref())?;
+            Ok::<_, Error>((snapshot.keyspaces()[index].name, index))
+        })?;
+        Ok(Keyspace::new(self.clone(), name, index))
     }
 
     /// The state of every node's pool, and what was counted since the manager was made.
@@ -410,22 +402,20 @@ fn refuse_foreign_urls<C: NodeConnection>(snapshot: &Snapshot) -> Result<(), Err
                 .kind()
                 .is_some_and(|kind| C::accepts(kind))
         })
-        .map(|shard| {
-            Problem::new(
-                format!("shards.{}.url", shard.name),
-                format!(
-                    "{} does not connect to this kind of url ({})",
-                    std::any::type_name::<C>(),
-                    shard.primary.url
-                ),
-            )
-            .at(&|_: &str| String::new())
+        .map(|shard| ConfigProblem {
+            origin: String::new(),
+            key: format!("shards.{}.url", shard.name),
+            message: format!(
+                "{} does not connect to this kind of url ({})",
+                std::any::type_name::<C>(),
+                shard.primary.url
+            ),
         })
         .collect();
     if problems.is_empty() {
         Ok(())
     } else {
-        Err(Error::Config(crate::error::ConfigErrors(problems)))
+        Err(Error::Config(ConfigErrors(problems)))
     }
 }
 

@@ -18,7 +18,7 @@ pub use backend::{NodeConnection, TransactionProbe};
 pub use begin::Isolation;
 pub use connection::ShardedConnection;
 pub use diesel_impls::ShardedCursor;
-pub use keyspace::Keyspace;
+pub use keyspace::{BucketMap, Keyspace};
 pub use manager::{ManagerBuilder, ShardedConnectionManager};
 #[cfg(feature = "postgres")]
 pub use native::PgTransactionBuilder;

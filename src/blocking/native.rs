@@ -5,10 +5,10 @@
 
 #[cfg(feature = "postgres")]
 mod postgres {
+    use diesel::PgConnection;
     use diesel::pg::CopyFromQuery;
     use diesel::prelude::ExecuteCopyFromDsl;
     use diesel::result::Error as DieselError;
-    use diesel::PgConnection;
 
     use crate::blocking::ShardedConnection;
     use crate::blocking::begin::{BeginOptions, Isolation};
@@ -93,7 +93,8 @@ mod postgres {
                 .options
                 .sql(UrlKind::Postgres)
                 .unwrap_or_else(|what| unreachable!("PostgreSQL has {what} transactions"));
-            self.conn.scope_with(&begin, |conn| f(conn).map(Outcome::Commit))
+            self.conn
+                .scope_with(&begin, |conn| f(conn).map(Outcome::Commit))
         }
     }
 

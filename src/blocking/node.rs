@@ -204,7 +204,9 @@ impl<C: NodeConnection> Node<C> {
 
     /// What the last failed connect said, while the node is taken to be down.
     pub(crate) fn down(&self) -> Option<UnavailableCause> {
-        lock(&self.shared.circuit).failure().map(|failure| failure.cause)
+        lock(&self.shared.circuit)
+            .failure()
+            .map(|failure| failure.cause)
     }
 
     /// Takes a connection out of the pool, or makes one, or waits for one.

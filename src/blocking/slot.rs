@@ -107,9 +107,13 @@ impl<C: NodeConnection> Slot<C> {
     pub(crate) fn check_alive(&mut self, bypass: std::time::Duration) -> Result<(), DieselError> {
         self.arrived();
         let failures = self.health.failures();
+        // The last use counts from its checkout: reading the clock again at each return would cost
+        // more than the check that it saves after a use longer than the window.
+        let (now, last) = (Instant::now(), self.last_used);
+        self.last_used = now;
         if !self.flags.any(Flags::FAILED)
             && self.failures_seen == failures
-            && self.last_used.elapsed() < bypass
+            && now.duration_since(last) < bypass
         {
             return Ok(());
         }
@@ -152,20 +156,19 @@ impl<C: NodeConnection> Slot<C> {
         if self.flags.any(Flags::RETIRE | Flags::LOST) {
             return false;
         }
-        let test_transaction = match C::TransactionManager::transaction_manager_status_mut(
-            &mut self.conn,
-        ) {
-            TransactionManagerStatus::InError => return false,
-            TransactionManagerStatus::Valid(valid) => match &valid.in_transaction {
-                None => false,
-                Some(open) => {
-                    if !open.test_transaction || open.transaction_depth.get() > 1 {
-                        return false;
+        let test_transaction =
+            match C::TransactionManager::transaction_manager_status_mut(&mut self.conn) {
+                TransactionManagerStatus::InError => return false,
+                TransactionManagerStatus::Valid(valid) => match &valid.in_transaction {
+                    None => false,
+                    Some(open) => {
+                        if !open.test_transaction || open.transaction_depth.get() > 1 {
+                            return false;
+                        }
+                        true
                     }
-                    true
-                }
-            },
-        };
+                },
+            };
         if (self.flags.any(Flags::DIRTY) || std::thread::panicking())
             && !self.clean(test_transaction)
         {
@@ -180,7 +183,6 @@ impl<C: NodeConnection> Slot<C> {
             self.instrumented = false;
         }
         self.flags.clear(!Flags::FAILED);
-        self.last_used = Instant::now();
         true
     }
 

@@ -93,9 +93,9 @@ where
         conn: &mut ShardedConnection<C>,
     ) -> &mut TransactionManagerStatus {
         match &mut conn.lease {
-            Some(lease) => C::TransactionManager::transaction_manager_status_mut(
-                &mut lease.slot_mut().conn,
-            ),
+            Some(lease) => {
+                C::TransactionManager::transaction_manager_status_mut(&mut lease.slot_mut().conn)
+            }
             None => &mut conn.tm.unbound,
         }
     }
@@ -190,10 +190,10 @@ impl<C: NodeConnection> ShardedConnection<C> {
     /// Begins a transaction, or a savepoint where one is open.
     pub(super) fn begin(&mut self, sql: Option<&str>) -> QueryResult<()> {
         self.ready()?;
-        if !self.owns_pin {
-            if let Some(shard) = self.shard() {
-                stack::may_check_out_here(self.topology, shard)?;
-            }
+        if !self.owns_pin
+            && let Some(shard) = self.shard()
+        {
+            stack::may_check_out_here(self.topology, shard)?;
         }
         let (outer, tm) = (self.open_depth(), &mut self.tm);
         let Some(lease) = &mut self.lease else {
@@ -266,7 +266,9 @@ impl<C: NodeConnection> ShardedConnection<C> {
         if self.tm.depth == 0 {
             let slot = self.ready()?;
             slot.flags.set(Flags::DIRTY);
-            return noted(slot, |conn| C::TransactionManager::rollback_transaction(conn));
+            return noted(slot, |conn| {
+                C::TransactionManager::rollback_transaction(conn)
+            });
         }
         if self.lost().is_some() {
             self.end_lost();
@@ -280,7 +282,9 @@ impl<C: NodeConnection> ShardedConnection<C> {
         let mut rolled_back = Ok(());
         // Levels that were opened by hand inside the closure go first.
         while rolled_back.is_ok() && believed_depth(slot) >= expected {
-            rolled_back = noted(slot, |conn| C::TransactionManager::rollback_transaction(conn));
+            rolled_back = noted(slot, |conn| {
+                C::TransactionManager::rollback_transaction(conn)
+            });
         }
         self.tm.ended();
         rolled_back
@@ -311,9 +315,12 @@ impl<C: NodeConnection> ShardedConnection<C> {
                 // a transaction that is gone are not there to be rolled back to.
                 if believed_depth(slot) > base {
                     forget_savepoints(slot, base + 1);
-                    let _ = noted(slot, |conn| C::TransactionManager::rollback_transaction(conn));
+                    let _ = noted(slot, |conn| {
+                        C::TransactionManager::rollback_transaction(conn)
+                    });
                 }
-                slot.flags.clear(Flags::ENDED_BY_HAND | Flags::ENDED_BY_SERVER);
+                slot.flags
+                    .clear(Flags::ENDED_BY_HAND | Flags::ENDED_BY_SERVER);
                 slot.flags.set(Flags::DIRTY);
                 if base > 0 {
                     // The test transaction beneath is gone as well.
@@ -340,10 +347,9 @@ fn forget_savepoints<C: NodeConnection>(slot: &mut Slot<C>, depth: u32) {
     if let (TransactionManagerStatus::Valid(valid), Some(depth)) = (
         C::TransactionManager::transaction_manager_status_mut(&mut slot.conn),
         NonZeroU32::new(depth),
-    ) {
-        if let Some(open) = &mut valid.in_transaction {
-            open.transaction_depth = depth;
-        }
+    ) && let Some(open) = &mut valid.in_transaction
+    {
+        open.transaction_depth = depth;
     }
 }
 

@@ -36,7 +36,10 @@ impl Environment {
     pub(super) fn get(&self, name: &str) -> Result<Option<String>, NotUtf8> {
         match self.0.get(OsStr::new(name)) {
             None => Ok(None),
-            Some(value) => value.to_str().map(|text| Some(text.to_owned())).ok_or(NotUtf8),
+            Some(value) => value
+                .to_str()
+                .map(|text| Some(text.to_owned()))
+                .ok_or(NotUtf8),
         }
     }
 }
@@ -108,12 +111,17 @@ fn resolve(name: &str, tree: &Dict) -> Result<Vec<String>, String> {
     let mut rest = &parts[1..];
     match path[0].as_str() {
         "profiles" => {
-            return Err("profiles cannot be set from the environment: set the key itself".to_owned());
+            return Err(
+                "profiles cannot be set from the environment: set the key itself".to_owned(),
+            );
         }
         "shards" => take_name("shard", &mut path, &mut rest, tree)?,
         "keyspaces" => {
             take_name("keyspace", &mut path, &mut rest, tree)?;
-            if rest.first().is_some_and(|part| part.eq_ignore_ascii_case("tables")) {
+            if rest
+                .first()
+                .is_some_and(|part| part.eq_ignore_ascii_case("tables"))
+            {
                 path.push("tables".to_owned());
                 rest = &rest[1..];
                 take_name("table", &mut path, &mut rest, tree)?;
@@ -167,11 +175,12 @@ fn comparable(name: &str) -> String {
 
 fn find<'v>(tree: &'v Dict, path: &[String]) -> Option<&'v Value> {
     let (first, rest) = path.split_first()?;
-    rest.iter().try_fold(tree.get(first)?, |value, part| match value {
-        Value::Dict(_, dict) => dict.get(part),
-        Value::Array(_, items) => part.parse().ok().and_then(|i: usize| items.get(i)),
-        _ => None,
-    })
+    rest.iter()
+        .try_fold(tree.get(first)?, |value, part| match value {
+            Value::Dict(_, dict) => dict.get(part),
+            Value::Array(_, items) => part.parse().ok().and_then(|i: usize| items.get(i)),
+            _ => None,
+        })
 }
 
 /// Puts a text at a path. A list is overridden as a whole by figment, so where the path goes through
@@ -221,7 +230,10 @@ fn set(dict: &mut Dict, tree: &Dict, path: &[String], text: &str) -> Result<(), 
         };
     }
     if let Some(Value::Dict(..)) = dict.get(last) {
-        return Err(format!("sets {}, and another variable goes below it", path.join(".")));
+        return Err(format!(
+            "sets {}, and another variable goes below it",
+            path.join(".")
+        ));
     }
     dict.insert(last.clone(), leaf());
     Ok(())

@@ -20,8 +20,13 @@ pub(super) fn parse(value: &Value, key: KeyType) -> Result<ShardKey<'static>, &'
         KeyType::Text => return Ok(ShardKey::Text(text.into())),
         KeyType::Integer => integer(&text),
         KeyType::Uuid => uuid(&text),
-        KeyType::Bytes => text.strip_prefix("0x").and_then(hexadecimal).map(|bytes| ShardKey::Bytes(bytes.into())),
-        KeyType::Date => date(&text).and_then(|days| i32::try_from(days).ok()).map(ShardKey::Date),
+        KeyType::Bytes => text
+            .strip_prefix("0x")
+            .and_then(hexadecimal)
+            .map(|bytes| ShardKey::Bytes(bytes.into())),
+        KeyType::Date => date(&text)
+            .and_then(|days| i32::try_from(days).ok())
+            .map(ShardKey::Date),
         KeyType::Timestamp => timestamp(&text).map(|micros| ShardKey::Timestamp {
             micros,
             sub_micro_nanos: 0,
@@ -51,7 +56,11 @@ fn integer(text: &str) -> Option<ShardKey<'static>> {
 }
 
 fn hexadecimal(text: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let digit = |byte: u8| {
+        char::from(byte)
+            .to_digit(16)
+            .and_then(|digit| u8::try_from(digit).ok())
+    };
     text.as_bytes()
         .chunks(2)
         .map(|pair| match pair {
@@ -62,11 +71,18 @@ fn hexadecimal(text: &str) -> Option<Vec<u8>> {
 }
 
 fn uuid(text: &str) -> Option<ShardKey<'static>> {
-    let dashes = text.len() == 36 && [8, 13, 18, 23].iter().all(|at| text.as_bytes()[*at] == b'-');
+    let dashes = text.len() == 36
+        && [8, 13, 18, 23]
+            .iter()
+            .all(|at| text.as_bytes()[*at] == b'-');
     if !dashes && text.len() != 32 {
         return None;
     }
-    let digits = if dashes { text.replace('-', "") } else { text.to_owned() };
+    let digits = if dashes {
+        text.replace('-', "")
+    } else {
+        text.to_owned()
+    };
     let bytes: [u8; 16] = hexadecimal(&digits)?.try_into().ok()?;
     Some(ShardKey::Uuid(bytes))
 }

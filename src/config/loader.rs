@@ -9,7 +9,7 @@ use figment::value::{Dict, Value};
 use super::env::{self, Environment};
 use super::origin::{Origins, is_within, of_variable};
 use super::reader::Reader;
-use super::source::{Format, Layer};
+use super::source::{Format, Layer, untagged};
 use super::{Config, schema};
 use crate::error::{ConfigErrors, ConfigProblem, Error};
 use crate::topology::{Problem, TopologySpec, nearest, validate};
@@ -131,7 +131,9 @@ impl ConfigLoader {
             Ok(Err(_)) => return refuse(origin, "is not UTF-8"),
             Err(error) => return refuse(origin, &format!("the file cannot be read: {error}")),
         };
-        self.layered(&text, format, origin, |dict| Layer::file(format, path.to_owned(), dict))
+        self.layered(&text, format, origin, |dict| {
+            Layer::file(format, path.to_owned(), dict)
+        })
     }
 
     /// Loads as [`Config::from_str`] does.
@@ -142,7 +144,7 @@ impl ConfigLoader {
     pub fn text(self, text: &str, format: Format) -> Result<Config, Error> {
         let origin = format!("the {} text", format.name());
         self.layered(text, format, origin.clone(), |dict| {
-            Layer::other(format!("{} text", format.name()), origin, dict)
+            Layer::text(format, origin, dict)
         })
     }
 
@@ -224,9 +226,10 @@ impl ConfigLoader {
         let base = match &profile {
             Some(name) => match choose_profile(&written, name) {
                 Ok(dict) => {
-                    let at = Origins::new(base.clone(), origin.clone()).of(&format!("profiles.{name}"));
+                    let at =
+                        Origins::new(base.clone(), origin.clone()).of(&format!("profiles.{name}"));
                     let origin = format!("{at} [profiles.{name}]");
-                    base.merge(Layer::other(format!("profile {name}"), origin, dict))
+                    base.merge(Layer::over(format!("profile {name}"), origin, dict))
                 }
                 Err(message) => {
                     problems.push(ConfigProblem {
@@ -244,7 +247,11 @@ impl ConfigLoader {
             let overlay = env::overlay(&self.environment, &merged(&base)?);
             problems.extend(overlay.problems);
             origins.add_variables(overlay.variables);
-            base.merge(Layer::other("environment", "the environment".to_owned(), overlay.dict))
+            base.merge(Layer::over(
+                "environment",
+                "the environment".to_owned(),
+                overlay.dict,
+            ))
         } else {
             base
         };
@@ -254,14 +261,18 @@ impl ConfigLoader {
             environment: &self.environment,
             partial: false,
             problems: Vec::new(),
+            unreadable: Vec::new(),
         };
         let spec = schema::root(&mut reader, "", &tree);
         read_other_profiles(&mut reader, &tree, profile.as_deref());
-        let found = reader.problems;
+        let (found, unreadable) = (reader.problems, reader.unreadable);
         let warnings = match validate(&spec) {
             Ok(snapshot) => snapshot.warnings,
             Err(mut later) => {
-                later.retain(|problem| !follows(problem, &found));
+                later.retain(|problem| {
+                    !follows(problem, &found)
+                        && !unreadable.iter().any(|key| is_within(&problem.key, key))
+                });
                 problems.extend(located(found, &origins));
                 problems.extend(located(later, &origins));
                 return Err(ConfigErrors(problems).into());
@@ -332,7 +343,7 @@ fn follows(problem: &Problem, found: &[Problem]) -> bool {
 }
 
 /// All values of a figment, with their tags.
-fn merged(figment: &Figment) -> Result<Dict, Error> {
+pub(super) fn merged(figment: &Figment) -> Result<Dict, Error> {
     let failed = "a provider of the figment failed; its error may show values and is not repeated here: extract the figment by itself to see it";
     match figment.find_value("") {
         Ok(Value::Dict(_, dict)) => Ok(dict),
@@ -346,7 +357,7 @@ fn choose_profile(tree: &Dict, name: &str) -> Result<Dict, String> {
         _ => None,
     };
     match profiles.and_then(|profiles| profiles.get(name)) {
-        Some(Value::Dict(_, dict)) => Ok(dict.clone()),
+        Some(Value::Dict(_, dict)) => Ok(untagged(dict)),
         Some(Value::Empty(..)) => Ok(Dict::new()),
         _ => {
             let known: Vec<&str> = profiles
@@ -357,8 +368,14 @@ fn choose_profile(tree: &Dict, name: &str) -> Result<Dict, String> {
                 Some(i) => format!(", did you mean {}?", known[i]),
                 None => String::new(),
             };
-            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            Err(format!("unknown profile {name:?}{hint} (profiles: {known})"))
+            let known = if known.is_empty() {
+                "none".to_owned()
+            } else {
+                known.join(", ")
+            };
+            Err(format!(
+                "unknown profile {name:?}{hint} (profiles: {known})"
+            ))
         }
     }
 }

@@ -140,10 +140,6 @@ impl Config {
     /// # Errors
     ///
     /// [`Error::Config`] with everything that is wrong with it.
-    #[expect(
-        clippy::should_implement_trait,
-        reason = "the text alone does not say its format"
-    )]
     pub fn from_str(text: &str, format: Format) -> Result<Self, Error> {
         Self::loader().text(text, format)
     }
@@ -197,6 +193,7 @@ impl Config {
     }
 
     /// What was asked for, as the builder would have been told it.
+    #[cfg(test)]
     pub(crate) fn spec(&self) -> &TopologySpec {
         &self.spec
     }
@@ -211,7 +208,10 @@ impl fmt::Debug for Config {
         };
         f.debug_struct("Config")
             .field("profile", &self.profile)
-            .field("shards", &names(self.spec.shards.iter().map(|(name, _)| name).collect()))
+            .field(
+                "shards",
+                &names(self.spec.shards.iter().map(|(name, _)| name).collect()),
+            )
             .field(
                 "keyspaces",
                 &names(self.spec.keyspaces.iter().map(|(name, _)| name).collect()),
@@ -227,6 +227,7 @@ impl Provider for Config {
     }
 
     fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
-        self.figment.data()
+        let dict = loader::merged(&self.figment).map_err(|error| error.to_string())?;
+        Ok(Profile::Default.collect(source::untagged(&dict)))
     }
 }

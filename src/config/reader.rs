@@ -17,6 +17,8 @@ pub(super) struct Reader<'e> {
     /// and its secrets are not fetched.
     pub(super) partial: bool,
     pub(super) problems: Vec<Problem>,
+    /// Keys that were reported under another one, so that their absence is no second mistake.
+    pub(super) unreadable: Vec<String>,
 }
 
 /// A table under examination: its dotted key and its entries.
@@ -54,7 +56,11 @@ impl Reader<'_> {
 
     /// The entries of a table, whatever they are called. A table without any, as YAML has it where
     /// all its lines are comments, is empty.
-    pub(super) fn entries<'v>(&mut self, path: &str, value: &'v Value) -> Vec<(&'v String, &'v Value)> {
+    pub(super) fn entries<'v>(
+        &mut self,
+        path: &str,
+        value: &'v Value,
+    ) -> Vec<(&'v String, &'v Value)> {
         match value {
             Value::Dict(_, dict) => dict.iter().collect(),
             Value::Empty(..) => Vec::new(),
@@ -71,10 +77,11 @@ impl Reader<'_> {
             if known.contains(&name.as_str()) {
                 continue;
             }
-            let hint = hint(name, value).unwrap_or_else(|| match nearest(name, known.iter().copied()) {
-                Some(i) => format!("did you mean `{}`?", known[i]),
-                None => format!("known keys: {}", known.join(", ")),
-            });
+            let hint =
+                hint(name, value).unwrap_or_else(|| match nearest(name, known.iter().copied()) {
+                    Some(i) => format!("did you mean `{}`?", known[i]),
+                    None => format!("known keys: {}", known.join(", ")),
+                });
             let key = if table.path.is_empty() {
                 name.clone()
             } else {
@@ -98,7 +105,10 @@ impl Reader<'_> {
                 self.problem(key, "text is expected here: quote this value");
             }
             Value::Dict(..) | Value::Array(..) => {
-                self.problem(key, "text is expected here: quote this value if it is meant as text");
+                self.problem(
+                    key,
+                    "text is expected here: quote this value if it is meant as text",
+                );
             }
         }
         None

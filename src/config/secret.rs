@@ -15,7 +15,10 @@ pub(super) fn url_with_password(
 ) -> DatabaseUrl {
     let url = match node.dict.get("url") {
         None => {
-            reader.missing(node.key("url"), format!("{label} has no url: say where its database is"));
+            reader.missing(
+                node.key("url"),
+                format!("{label} has no url: say where its database is"),
+            );
             String::new()
         }
         Some(value) => reader.text_of(&node.key("url"), value).unwrap_or_default(),
@@ -57,17 +60,26 @@ fn password(reader: &mut Reader<'_>, key: &str, value: &Value, label: &str) -> O
             return None;
         }
         Value::Array(..) => {
-            reader.problem(key, format!("quote this value if it is meant as text: {FORMS}"));
+            reader.problem(
+                key,
+                format!("quote this value if it is meant as text: {FORMS}"),
+            );
             return None;
         }
         Value::Dict(_, sources) => sources,
     };
     // A password like `{abc}` without quotes is a table in YAML and TOML, and its keys are the
     // password: none is shown.
-    if sources.is_empty() || sources.keys().any(|name| !matches!(name.as_str(), "env" | "file" | "none")) {
+    if sources.is_empty()
+        || sources
+            .keys()
+            .any(|name| !matches!(name.as_str(), "env" | "file" | "none"))
+    {
         reader.problem(
             key,
-            format!("there is an unknown key in it; quote this value if it is meant as text: {FORMS}"),
+            format!(
+                "there is an unknown key in it; quote this value if it is meant as text: {FORMS}"
+            ),
         );
         return None;
     }

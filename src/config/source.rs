@@ -9,7 +9,7 @@ mod yaml;
 
 use std::path::{Path, PathBuf};
 
-use figment::value::{Dict, Map};
+use figment::value::{Dict, Map, Tag, Value};
 use figment::{Metadata, Profile, Provider, Source};
 
 use crate::topology::Problem;
@@ -64,6 +64,9 @@ impl Format {
 pub(super) struct Layer {
     name: String,
     source: Source,
+    /// figment's profile, not one of ours: `Global` is what lies over everything else, whatever
+    /// profiles an application's own figment has.
+    profile: Profile,
     dict: Dict,
 }
 
@@ -72,14 +75,26 @@ impl Layer {
         Self {
             name: format!("{} file", format.name()),
             source: Source::File(path),
+            profile: Profile::Default,
             dict,
         }
     }
 
-    pub(super) fn other(name: impl Into<String>, origin: String, dict: Dict) -> Self {
+    pub(super) fn text(format: Format, origin: String, dict: Dict) -> Self {
+        Self {
+            name: format!("{} text", format.name()),
+            source: Source::Custom(origin),
+            profile: Profile::Default,
+            dict,
+        }
+    }
+
+    /// A layer over all others.
+    pub(super) fn over(name: impl Into<String>, origin: String, dict: Dict) -> Self {
         Self {
             name: name.into(),
             source: Source::Custom(origin),
+            profile: Profile::Global,
             dict,
         }
     }
@@ -91,8 +106,26 @@ impl Provider for Layer {
     }
 
     fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
-        Ok(Profile::Default.collect(self.dict.clone()))
+        Ok(self.profile.collect(self.dict.clone()))
     }
+}
+
+/// Values without their tags: as part of another layer they get that layer's.
+pub(super) fn untagged(dict: &Dict) -> Dict {
+    fn bare(value: &Value) -> Value {
+        match value {
+            Value::String(_, text) => Value::String(Tag::Default, text.clone()),
+            Value::Char(_, c) => Value::Char(Tag::Default, *c),
+            Value::Bool(_, value) => Value::Bool(Tag::Default, *value),
+            Value::Num(_, number) => Value::Num(Tag::Default, *number),
+            Value::Empty(_, empty) => Value::Empty(Tag::Default, *empty),
+            Value::Dict(_, dict) => Value::Dict(Tag::Default, untagged(dict)),
+            Value::Array(_, items) => Value::Array(Tag::Default, items.iter().map(bare).collect()),
+        }
+    }
+    dict.iter()
+        .map(|(name, item)| (name.clone(), bare(item)))
+        .collect()
 }
 
 /// The problem of a key that is given twice.

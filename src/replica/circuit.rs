@@ -103,10 +103,16 @@ mod tests {
 
         assert!(matches!(
             circuit.ask(start + FIRST / 2),
-            Verdict::FailFast(Failure { cause: UnavailableCause::Refused, .. })
+            Verdict::FailFast(Failure {
+                cause: UnavailableCause::Refused,
+                ..
+            })
         ));
         assert!(is_try(&circuit.ask(start + FIRST)));
-        assert!(!is_try(&circuit.ask(start + FIRST)), "only one caller tries");
+        assert!(
+            !is_try(&circuit.ask(start + FIRST)),
+            "only one caller tries"
+        );
 
         circuit.succeeded();
         assert!(is_try(&circuit.ask(start + FIRST)));
@@ -120,7 +126,9 @@ mod tests {
         circuit.failed(now, UnavailableCause::Timeout, "silent");
         let mut pause = FIRST;
         for _ in 0..10 {
-            assert!(!is_try(&circuit.ask(now + pause - Duration::from_millis(1))));
+            assert!(!is_try(
+                &circuit.ask(now + pause - Duration::from_millis(1))
+            ));
             now += pause;
             assert!(is_try(&circuit.ask(now)));
             circuit.failed(now, UnavailableCause::Timeout, "silent");

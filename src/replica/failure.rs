@@ -112,7 +112,11 @@ const CONNECT: [(UnavailableCause, &[&str]); 6] = [
     ),
     (
         UnavailableCause::Refused,
-        &["connection refused", "(111)", "(111 \"connection refused\")"],
+        &[
+            "connection refused",
+            "(111)",
+            "(111 \"connection refused\")",
+        ],
     ),
     (
         UnavailableCause::Timeout,
@@ -200,7 +204,10 @@ mod tests {
             assert!(!statement_failure(false, &error).transaction_lost);
         }
         let duplicate = database(DatabaseErrorKind::UniqueViolation, "Duplicate entry");
-        assert_eq!(statement_failure(true, &duplicate), StatementFailure::default());
+        assert_eq!(
+            statement_failure(true, &duplicate),
+            StatementFailure::default()
+        );
     }
 
     #[test]
@@ -208,14 +215,20 @@ mod tests {
         for error in [
             database(DatabaseErrorKind::ClosedConnection, ""),
             database(DatabaseErrorKind::Unknown, "MySQL server has gone away"),
-            database(DatabaseErrorKind::Unknown, "Lost connection to server during query"),
+            database(
+                DatabaseErrorKind::Unknown,
+                "Lost connection to server during query",
+            ),
             database(
                 DatabaseErrorKind::Unknown,
                 "terminating connection due to administrator command",
             ),
             DieselError::BrokenTransactionManager,
         ] {
-            assert!(statement_failure(false, &error).connection_lost, "{error:?}");
+            assert!(
+                statement_failure(false, &error).connection_lost,
+                "{error:?}"
+            );
         }
         for error in [
             database(DatabaseErrorKind::ReadOnlyTransaction, ""),

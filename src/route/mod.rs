@@ -3,6 +3,10 @@
 //! Routes nest to any depth. The main form is a closure ([`Route::run`], the managers' `on`): it
 //! cannot be left open. The second is a guard ([`Route::enter`]), for scopes that are not closures.
 
+#[cfg_attr(
+    not(feature = "r2d2"),
+    expect(dead_code, reason = "pins, barriers and checkouts are the drivers'")
+)]
 pub(crate) mod stack;
 mod text;
 
@@ -19,9 +23,9 @@ pub(crate) use text::parse;
 
 /// Where work is to go: a shard that exists, in one topology.
 ///
-/// A `Route` is always a checked value: it comes from a manager
-/// ([`route`](crate::blocking::ShardedConnectionManager::route)) or a keyspace, or is read from its
-/// text form by [`parse_route`](crate::blocking::ShardedConnectionManager::parse_route), which
+/// A `Route` is always a checked value: it comes from a topology ([`Topology::route`]), a
+/// manager or a keyspace, or is read from its
+/// text form by [`Topology::parse_route`], which
 /// checks it against the topology of today. Making one is always allowed; entering it is refused
 /// while a transaction pins the scope to another shard.
 ///
@@ -61,10 +65,7 @@ impl Route {
 
     /// Makes a closure that runs under this route wherever and whenever it is called: on another
     /// thread, in a worker pool.
-    pub fn wrap<T, E>(
-        self,
-        f: impl FnOnce() -> Result<T, E>,
-    ) -> impl FnOnce() -> Result<T, E>
+    pub fn wrap<T, E>(self, f: impl FnOnce() -> Result<T, E>) -> impl FnOnce() -> Result<T, E>
     where
         E: From<diesel::result::Error>,
     {
@@ -112,7 +113,6 @@ impl Route {
     /// # }
     /// # #[cfg(not(feature = "sqlite"))] fn main() {}
     /// ```
-    #[must_use]
     pub fn capture() -> CapturedRoutes {
         CapturedRoutes {
             routes: stack::capture(),
@@ -192,10 +192,7 @@ impl CapturedRoutes {
     }
 
     /// Makes a closure that runs with the captured routes wherever and whenever it is called.
-    pub fn wrap<T, E>(
-        self,
-        f: impl FnOnce() -> Result<T, E>,
-    ) -> impl FnOnce() -> Result<T, E>
+    pub fn wrap<T, E>(self, f: impl FnOnce() -> Result<T, E>) -> impl FnOnce() -> Result<T, E>
     where
         E: From<diesel::result::Error>,
     {
@@ -226,6 +223,7 @@ impl Snapshot {
     }
 
     /// Where this snapshot has a shard that another epoch may have located.
+    #[cfg(feature = "r2d2")]
     #[inline]
     pub(crate) fn relocate(&self, at: Located) -> Result<ShardIndex, Error> {
         if at.epoch == self.epoch {

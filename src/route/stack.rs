@@ -187,11 +187,6 @@ pub(crate) fn top(topology: TopologyId) -> Option<Located> {
     .flatten()
 }
 
-/// The shard the scope is pinned to.
-pub(crate) fn pinned(topology: TopologyId) -> Option<ShardName> {
-    with(|stack| stack.pin(topology)).flatten()
-}
-
 /// The shards whose transactions the thread has open in this topology, barriers or not; a shard
 /// comes once for each of its transactions.
 pub(crate) fn held(topology: TopologyId) -> Vec<ShardName> {

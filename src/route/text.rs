@@ -39,7 +39,7 @@ pub(crate) fn parse(topology: &Topology, text: &str) -> Result<Route, Error> {
         text: text.chars().take(128).collect(),
         reason,
     })?;
-    let at = topology.current().locate(&shard)?;
+    let at = topology.with_current(|snapshot| snapshot.locate(&shard))?;
     Ok(Route::new(topology.clone(), at))
 }
 

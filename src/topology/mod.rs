@@ -3,6 +3,8 @@
 //! A [`Topology`] is an identity (routes belong to exactly one) and, behind an atomic pointer, the
 //! current [`Snapshot`]. Readers never lock; a change is a new snapshot with the next epoch.
 
+mod current;
+mod describe;
 mod group;
 mod snapshot;
 mod spec;
@@ -13,23 +15,23 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arc_swap::ArcSwap;
-
 use crate::error::{ConfigErrors, Error};
 use crate::name::{KeyspaceName, ShardName};
 
+pub use describe::{NodeDescription, TableDescription};
+pub use group::{Grouped, Refused};
 #[cfg(feature = "config")]
 pub(crate) use snapshot::nearest;
-pub(crate) use snapshot::{KeyspaceEntry, NodeSpec, PoolSettings, Shard, ShardIndex, Snapshot};
+#[cfg(feature = "r2d2")]
+pub(crate) use snapshot::{KeyspaceEntry, NodeSpec};
+pub(crate) use snapshot::{ShardIndex, Snapshot};
 pub(crate) use spec::TopologySpec;
 #[cfg(feature = "config")]
 pub(crate) use spec::{BudgetConfig, TableConfig};
 pub use spec::{KeyspaceConfig, PoolConfig, ReplicaConfig, ShardConfig, Startup};
-pub use group::{Grouped, Refused};
 pub use url::{DatabaseUrl, UrlKind};
-pub(crate) use validate::Problem;
 #[cfg(feature = "config")]
-pub(crate) use validate::{key_of, normalized, validate};
+pub(crate) use validate::{Problem, key_of, normalized, validate};
 
 /// The shards, keyspaces and settings that one or more managers work with.
 ///
@@ -42,7 +44,7 @@ pub struct Topology {
 
 struct Inner {
     id: TopologyId,
-    current: ArcSwap<Snapshot>,
+    current: current::Current,
 }
 
 /// Tells topologies apart for the life of the process.
@@ -71,10 +73,11 @@ impl Topology {
                     .collect(),
             )
         })?;
+        let id = TopologyId(NEXT.fetch_add(1, Ordering::Relaxed));
         Ok(Self {
             inner: Arc::new(Inner {
-                id: TopologyId(NEXT.fetch_add(1, Ordering::Relaxed)),
-                current: ArcSwap::from_pointee(snapshot),
+                id,
+                current: current::Current::new(id, snapshot),
             }),
         })
     }
@@ -83,32 +86,34 @@ impl Topology {
         self.inner.id
     }
 
-    /// The current snapshot, for a look that does not outlive the statement.
-    pub(crate) fn current(&self) -> arc_swap::Guard<Arc<Snapshot>> {
-        self.inner.current.load()
+    /// Looks at the current snapshot.
+    #[inline]
+    pub(crate) fn with_current<T>(&self, f: impl FnOnce(&Snapshot) -> T) -> T {
+        self.inner.current.with(f)
     }
 
     /// The current snapshot, to keep.
+    #[cfg(feature = "r2d2")]
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
-        self.inner.current.load_full()
+        self.inner.current.get()
     }
 
     /// The names of the shards, sorted.
     #[must_use]
     pub fn shards(&self) -> Vec<ShardName> {
-        self.current().names()
+        self.with_current(Snapshot::names)
     }
 
     /// The names of the keyspaces, sorted.
     #[must_use]
     pub fn keyspaces(&self) -> Vec<KeyspaceName> {
-        self.current().keyspace_names()
+        self.with_current(Snapshot::keyspace_names)
     }
 
     /// How often the topology has changed since it was made; the first snapshot has epoch 1.
     #[must_use]
     pub fn epoch(&self) -> u64 {
-        self.current().epoch
+        self.with_current(|snapshot| snapshot.epoch)
     }
 }
 

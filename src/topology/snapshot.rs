@@ -1,9 +1,8 @@
 //! One immutable state of a topology.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
-
-use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
 use super::spec::Startup;
 use super::url::DatabaseUrl;
@@ -12,6 +11,9 @@ use crate::algorithm::{Fingerprint, Placement, Rule};
 use crate::error::Error;
 use crate::key::ToShardKey;
 use crate::name::{KeyspaceName, Role, ShardName};
+
+/// How much of an unknown name is repeated in an error.
+const LONGEST_SHOWN: usize = 128;
 
 /// The place of a shard in one snapshot; meaningless in any other.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Hash)]
@@ -23,12 +25,30 @@ impl ShardIndex {
     }
 }
 
+/// Hashes a name in one go; the standard hasher takes longer than all the rest of a lookup. Names
+/// come from configuration, so nobody can choose them to collide.
+#[derive(Debug, Default)]
+pub(crate) struct NameHasher(u64);
+
+impl Hasher for NameHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = xxhash_rust::xxh3::xxh3_64_with_seed(bytes, self.0);
+    }
+
+    /// `str` ends itself with one byte, which tells nothing here.
+    fn write_u8(&mut self, _: u8) {}
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) epoch: u64,
     /// Sorted by name.
     shards: Vec<Shard>,
-    index: HashMap<&'static str, ShardIndex, Xxh3DefaultBuilder>,
+    index: HashMap<&'static str, ShardIndex, BuildHasherDefault<NameHasher>>,
     pub(crate) default_shard: Option<ShardIndex>,
     pub(crate) startup: Startup,
     /// Sorted by name.
@@ -95,7 +115,7 @@ impl Snapshot {
     ) -> Self {
         shards.sort_by_key(|shard| shard.name);
         keyspaces.sort_by_key(|keyspace| keyspace.name);
-        let index: HashMap<_, _, Xxh3DefaultBuilder> = (0u32..)
+        let index: HashMap<_, _, BuildHasherDefault<NameHasher>> = (0u32..)
             .zip(&shards)
             .map(|(i, shard)| (shard.name.as_str(), ShardIndex(i)))
             .collect();
@@ -133,7 +153,10 @@ impl Snapshot {
     }
 
     pub(crate) fn keyspace_names(&self) -> Vec<KeyspaceName> {
-        self.keyspaces.iter().map(|keyspace| keyspace.name).collect()
+        self.keyspaces
+            .iter()
+            .map(|keyspace| keyspace.name)
+            .collect()
     }
 
     /// Finds a shard by what somebody typed.
@@ -147,10 +170,11 @@ impl Snapshot {
     #[cold]
     fn unknown_shard(&self, name: &str) -> Error {
         let known = self.names();
+        // The name may come from a stranger, and nobody's shard is called by a megabyte.
+        let name: String = name.chars().take(LONGEST_SHOWN).collect();
         Error::UnknownShard {
-            shard: name.to_owned(),
-            nearest: nearest(name, known.iter().map(ShardName::as_str))
-                .map(|i| known[i]),
+            nearest: nearest(&name, known.iter().map(ShardName::as_str)).map(|i| known[i]),
+            shard: name,
             known,
         }
     }
@@ -161,10 +185,11 @@ impl Snapshot {
             .binary_search_by(|keyspace| keyspace.name.as_str().cmp(name))
             .map_err(|_| {
                 let known = self.keyspace_names();
+                let name: String = name.chars().take(LONGEST_SHOWN).collect();
                 Error::UnknownKeyspace {
-                    keyspace: name.to_owned(),
-                    nearest: nearest(name, known.iter().map(KeyspaceName::as_str))
+                    nearest: nearest(&name, known.iter().map(KeyspaceName::as_str))
                         .map(|i| known[i]),
+                    keyspace: name,
                     known,
                 }
             })

@@ -134,6 +134,12 @@ impl ShardConfig {
         self
     }
 
+    /// Adds a folder of migrations for this shard alone; `{backend}` in it stands for the backend.
+    pub fn migrations(mut self, folder: impl Into<String>) -> Self {
+        self.migrations.push(folder.into());
+        self
+    }
+
     /// Declares a replica. It counts in the connection budget; reads are not sent there yet.
     pub fn replica(mut self, replica: ReplicaConfig) -> Self {
         self.replicas.push(replica);
@@ -194,7 +200,7 @@ pub struct KeyspaceConfig {
 
 /// One sharded table of a keyspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TableConfig {
+pub(crate) struct TableConfig {
     pub(crate) key_column: String,
     pub(crate) count: u32,
 }
@@ -207,6 +213,13 @@ impl KeyspaceConfig {
             tables: Vec::new(),
             migrations: Vec::new(),
         }
+    }
+
+    /// Adds a folder of migrations for every shard of the keyspace; `{backend}` in it stands for
+    /// the backend.
+    pub fn migrations(mut self, folder: impl Into<String>) -> Self {
+        self.migrations.push(folder.into());
+        self
     }
 
     /// Declares a table of the keyspace: the column that holds its shard key, and into how many
@@ -225,7 +238,7 @@ impl KeyspaceConfig {
 
 /// How many connections all processes together may open to one server.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct BudgetConfig {
+pub(crate) struct BudgetConfig {
     pub(crate) connections_per_server: u32,
     pub(crate) instances: u32,
     pub(crate) headroom: f64,
@@ -233,7 +246,7 @@ pub struct BudgetConfig {
 
 /// A whole topology as somebody described it.
 #[derive(Clone, Debug, Default)]
-pub struct TopologySpec {
+pub(crate) struct TopologySpec {
     pub(crate) default_shard: Option<String>,
     pub(crate) startup: Startup,
     pub(crate) shared_database: bool,

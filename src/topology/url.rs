@@ -1,6 +1,7 @@
 //! Database URLs: read once, compared safely, never printed with a secret.
 
 mod parse;
+mod redact;
 mod scrub;
 mod sqlite;
 #[cfg(test)]
@@ -13,13 +14,8 @@ use std::time::Duration;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::error::{ConfigErrors, ConfigProblem, Error};
-use parse::{Conninfo, Uri, decode};
-
-/// The text that stands for a password wherever a URL is printed; its length says nothing.
-const MASK: &str = "***";
-
-/// What is printed of a text that cannot be taken apart: any part of it might be the password.
-const UNREADABLE: &str = "<unreadable url>";
+use parse::{Uri, decode};
+use redact::{MASK, PRINTABLE};
 
 /// The bytes of a password that stand for themselves in a URL.
 ///
@@ -30,30 +26,6 @@ const PASSWORD: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
-
-/// Parameters whose values may be printed. Every other value is masked: a list of the secret ones
-/// would have to know them all.
-const PRINTABLE: &[&str] = &[
-    "application_name",
-    "cache",
-    "channel_binding",
-    "connect_timeout",
-    "dbname",
-    "gssencmode",
-    "host",
-    "hostaddr",
-    "immutable",
-    "keepalives",
-    "mode",
-    "nolock",
-    "port",
-    "ssl_mode",
-    "sslmode",
-    "target_session_attrs",
-    "unix_socket",
-    "user",
-    "vfs",
-];
 
 /// Where a database is and how to log in there: a PostgreSQL, MySQL or SQLite URL, a libpq
 /// `key=value` string, or the path of a SQLite file.
@@ -182,6 +154,7 @@ impl DatabaseUrl {
     }
 
     /// Whether the text itself brings a password.
+    #[cfg(feature = "config")]
     pub(crate) fn has_password(&self) -> bool {
         match self.kind() {
             Some(UrlKind::Postgres) if parse::is_uri(&self.0) => parse::postgres(&self.0)
@@ -189,9 +162,7 @@ impl DatabaseUrl {
             Some(UrlKind::Postgres) => {
                 parse::conninfo(&self.0).is_some_and(|info| info.get("password").is_some())
             }
-            Some(UrlKind::Mysql) => {
-                parse::mysql(&self.0).is_some_and(|uri| uri.password.is_some())
-            }
+            Some(UrlKind::Mysql) => parse::mysql(&self.0).is_some_and(|uri| uri.password.is_some()),
             Some(UrlKind::Sqlite) | None => false,
         }
     }
@@ -239,7 +210,9 @@ impl DatabaseUrl {
             Some(UrlKind::Postgres) => parse::conninfo(&self.0).map(|info| {
                 parse::postgres_servers(Vec::new(), |key| info.get(key).map(Cow::Borrowed))
             }),
-            Some(UrlKind::Mysql) => parse::mysql(&self.0).map(|uri| vec![parse::mysql_server(&uri)]),
+            Some(UrlKind::Mysql) => {
+                parse::mysql(&self.0).map(|uri| vec![parse::mysql_server(&uri)])
+            }
             Some(UrlKind::Sqlite) | None => None,
         }
         .unwrap_or_default();
@@ -297,7 +270,11 @@ impl DatabaseUrl {
             let _ = write!(identity, "{server},");
         }
         // One list of hosts names two databases where it is asked for the primary and for a standby.
-        let _ = write!(identity, "/{database}{}", if standby { "?standby" } else { "" });
+        let _ = write!(
+            identity,
+            "/{database}{}",
+            if standby { "?standby" } else { "" }
+        );
         Some(identity)
     }
 
@@ -305,6 +282,10 @@ impl DatabaseUrl {
     /// so that a host that accepts and says nothing cannot hold an attempt for ever.
     ///
     /// libpq counts whole seconds and takes 1 for 2.
+    #[cfg_attr(
+        not(any(feature = "r2d2", test)),
+        expect(dead_code, reason = "only a driver connects")
+    )]
     pub(crate) fn connect_url(&self, connect_timeout: Duration) -> String {
         let seconds = connect_timeout
             .as_secs()
@@ -316,7 +297,7 @@ impl DatabaseUrl {
         if parse::is_uri(&self.0) {
             match parse::postgres(&self.0) {
                 Some(uri) if uri.param("connect_timeout").is_none() => {
-                    let joint = match self.0.find('?').map(|at| &self.0[at + 1..]) {
+                    let joint = match uri.raw_query {
                         None => "?",
                         Some("") => "",
                         Some(_) => "&",
@@ -334,27 +315,10 @@ impl DatabaseUrl {
             }
         }
     }
-
-    /// The redacted form, or `None` where nothing of the text may be shown.
-    fn redacted(&self) -> Option<String> {
-        match self.kind()? {
-            UrlKind::Sqlite => sqlite::redacted(&self.0),
-            UrlKind::Postgres if parse::is_uri(&self.0) => {
-                let uri = parse::postgres(&self.0)?;
-                uri.hosts()?;
-                redact_uri(&uri)
-            }
-            UrlKind::Postgres => Some(redact_conninfo(&parse::conninfo(&self.0)?)),
-            UrlKind::Mysql => redact_uri(&parse::mysql(&self.0)?),
-        }
-    }
 }
 
 fn wants_standby(attributes: Option<&str>) -> bool {
-    matches!(
-        attributes,
-        Some("standby" | "read-only" | "prefer-standby")
-    )
+    matches!(attributes, Some("standby" | "read-only" | "prefer-standby"))
 }
 
 fn rebuild(uri: &Uri<'_>, password: &str) -> String {
@@ -369,7 +333,10 @@ fn rebuild(uri: &Uri<'_>, password: &str) -> String {
         let _ = write!(text, "/{database}");
     }
     // A `password` parameter would win over the one that was just set.
-    let kept = uri.query.iter().filter(|(key, _)| decode(key) != "password");
+    let kept = uri
+        .query
+        .iter()
+        .filter(|(key, _)| decode(key) != "password");
     for (i, (key, value)) in kept.enumerate() {
         let _ = write!(text, "{}{key}", if i == 0 { '?' } else { '&' });
         if let Some(value) = value {
@@ -377,61 +344,6 @@ fn rebuild(uri: &Uri<'_>, password: &str) -> String {
         }
     }
     text
-}
-
-fn redact_uri(uri: &Uri<'_>) -> Option<String> {
-    // An `@` further on is the sign of a password that was not escaped and ended the user
-    // information too early: what looks like a host or a database is then a piece of it.
-    let misread = |text: &str| text.contains('@');
-    if misread(uri.authority)
-        || uri.database.is_some_and(misread)
-        || uri.fragment.is_some()
-        || uri
-            .query
-            .iter()
-            .any(|(key, value)| misread(key) || value.is_some_and(misread))
-    {
-        return None;
-    }
-    let mut text = format!("{}://", uri.scheme);
-    if uri.user.is_some() || uri.password.is_some() {
-        text.push_str(uri.user.unwrap_or_default());
-        if uri.password.is_some() {
-            let _ = write!(text, ":{MASK}");
-        }
-        text.push('@');
-    }
-    text.push_str(uri.authority);
-    if let Some(database) = uri.database {
-        let _ = write!(text, "/{database}");
-    }
-    for (i, (key, value)) in uri.query.iter().enumerate() {
-        text.push(if i == 0 { '?' } else { '&' });
-        redact_parameter(&mut text, key, value.unwrap_or_default());
-    }
-    Some(text)
-}
-
-fn redact_conninfo(info: &Conninfo) -> String {
-    let mut text = String::new();
-    for (i, (key, value)) in info.pairs().enumerate() {
-        if i > 0 {
-            text.push(' ');
-        }
-        redact_parameter(&mut text, key, value);
-    }
-    text
-}
-
-fn redact_parameter(text: &mut String, key: &str, value: &str) {
-    if PRINTABLE.contains(&key) {
-        let _ = write!(text, "{key}={value}");
-    } else if matches!(key, "password" | "sslpassword" | "passfile") {
-        let _ = write!(text, "{key}={MASK}");
-    } else {
-        // Not even the key: a password with a raw `&` or blank in it ends up here.
-        text.push_str(MASK);
-    }
 }
 
 impl From<&str> for DatabaseUrl {
@@ -443,17 +355,5 @@ impl From<&str> for DatabaseUrl {
 impl From<String> for DatabaseUrl {
     fn from(text: String) -> Self {
         Self(text)
-    }
-}
-
-impl fmt::Display for DatabaseUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.redacted().as_deref().unwrap_or(UNREADABLE))
-    }
-}
-
-impl fmt::Debug for DatabaseUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DatabaseUrl({self})")
     }
 }

@@ -1,7 +1,7 @@
 /// Implements [`NodeConnection`](crate::blocking::NodeConnection) for an enum with
 /// `#[derive(diesel::MultiConnection)]`, so that one manager can hold shards of several backends.
 ///
-/// Name the enum's variants with their types. Which variant a node gets is decided by its URL.
+/// Name the enum's variants with their types, and repeat a variant's `#[cfg(..)]`. Which variant a node gets is decided by its URL.
 ///
 /// ```
 /// # #[cfg(all(feature = "sqlite", feature = "postgres"))] mod enums {
@@ -19,10 +19,16 @@
 /// ```
 #[macro_export]
 macro_rules! sharded_multi_connection {
-    ($enum:ident { $($variant:ident($conn:ty)),+ $(,)? }) => {
+    ($enum:ident { $($(#[$cfg:meta])* $variant:ident($conn:ty)),+ $(,)? }) => {
         impl $crate::blocking::NodeConnection for $enum {
             fn accepts(kind: $crate::UrlKind) -> bool {
-                $(<$conn as $crate::blocking::NodeConnection>::accepts(kind))||+
+                $(
+                    $(#[$cfg])*
+                    if <$conn as $crate::blocking::NodeConnection>::accepts(kind) {
+                        return true;
+                    }
+                )+
+                false
             }
 
             fn connect(
@@ -30,6 +36,7 @@ macro_rules! sharded_multi_connection {
                 url: &str,
             ) -> ::diesel::ConnectionResult<Self> {
                 $(
+                    $(#[$cfg])*
                     if <$conn as $crate::blocking::NodeConnection>::accepts(kind) {
                         return <$conn as $crate::blocking::NodeConnection>::connect(kind, url)
                             .map(Self::$variant);
@@ -42,19 +49,19 @@ macro_rules! sharded_multi_connection {
 
             fn kind(&self) -> $crate::UrlKind {
                 match self {
-                    $(Self::$variant(conn) => $crate::blocking::NodeConnection::kind(conn),)+
+                    $($(#[$cfg])* Self::$variant(conn) => $crate::blocking::NodeConnection::kind(conn),)+
                 }
             }
 
             fn begin_with(&mut self, sql: &str) -> ::diesel::QueryResult<()> {
                 match self {
-                    $(Self::$variant(conn) => $crate::blocking::NodeConnection::begin_with(conn, sql),)+
+                    $($(#[$cfg])* Self::$variant(conn) => $crate::blocking::NodeConnection::begin_with(conn, sql),)+
                 }
             }
 
             fn probe(&mut self) -> $crate::blocking::TransactionProbe {
                 match self {
-                    $(Self::$variant(conn) => $crate::blocking::NodeConnection::probe(conn),)+
+                    $($(#[$cfg])* Self::$variant(conn) => $crate::blocking::NodeConnection::probe(conn),)+
                 }
             }
         }

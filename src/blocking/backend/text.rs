@@ -193,11 +193,7 @@ mod tests {
             (";;", false, false),
             ("(SELECT 1)", true, false),
         ] {
-            assert_eq!(
-                TextEffect::of(sql),
-                TextEffect { may_open, ends },
-                "{sql}"
-            );
+            assert_eq!(TextEffect::of(sql), TextEffect { may_open, ends }, "{sql}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! JSON.
 
 use std::cell::RefCell;
+use std::collections::btree_map::Entry;
 use std::fmt;
 
 use figment::value::{Dict, Empty, Num, Tag, Value};
@@ -96,10 +97,14 @@ impl<'de> Visitor<'de> for Node<'_> {
         let mut dict = Dict::new();
         while let Some(key) = entries.next_key::<String>()? {
             let value = entries.next_value_seed(self.below(&key))?;
-            if dict.contains_key(&key) {
-                self.problems.borrow_mut().push(duplicate(&self.path, &key, ""));
-            } else {
-                dict.insert(key, value);
+            match dict.entry(key) {
+                Entry::Occupied(first) => {
+                    let problem = duplicate(&self.path, first.key(), "");
+                    self.problems.borrow_mut().push(problem);
+                }
+                Entry::Vacant(place) => {
+                    place.insert(value);
+                }
             }
         }
         Ok(Value::Dict(Tag::Default, dict))

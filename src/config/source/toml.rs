@@ -5,11 +5,14 @@ use toml::de::{DeInteger, DeTable, DeValue};
 
 use crate::topology::Problem;
 
+/// The parser's word for a key or table that is given twice.
+const DUPLICATE: &str = "duplicate key";
+
 pub(super) fn parse(text: &str) -> Result<(Dict, Vec<Problem>), Vec<Problem>> {
     let (table, errors) = DeTable::parse_recoverable(text);
     // After a duplicate the rest of the text still means what it says; after another error it may
     // not.
-    let fatal = errors.iter().any(|error| error.message() != "duplicate key");
+    let fatal = errors.iter().any(|error| error.message() != DUPLICATE);
     let problems: Vec<Problem> = errors
         .iter()
         .map(|error| {
@@ -20,14 +23,31 @@ pub(super) fn parse(text: &str) -> Result<(Dict, Vec<Problem>), Vec<Problem>> {
                 }
                 None => String::new(),
             };
-            // The message is made of fixed words; the `Display` of the error would show the line.
-            Problem::new("", format!("{place}not valid TOML: {}", error.message()))
+            let name = error
+                .span()
+                .and_then(|span| text.get(span))
+                .filter(|name| !name.is_empty() && name.bytes().all(is_bare));
+            match name {
+                Some(name) if error.message() == DUPLICATE => Problem::new(
+                    "",
+                    format!(
+                        "{place}{name} is given twice: one of the two would be lost, remove it"
+                    ),
+                ),
+                // The message is made of fixed words; the `Display` of the error would show the line.
+                _ => Problem::new("", format!("{place}not valid TOML: {}", error.message())),
+            }
         })
         .collect();
     if fatal {
         return Err(problems);
     }
     Ok((dict(text, table.get_ref()), problems))
+}
+
+/// Whether a byte may stand in a key without quotes.
+fn is_bare(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }
 
 fn position(text: &str, at: usize) -> (usize, usize) {
@@ -45,7 +65,10 @@ fn dict(text: &str, table: &DeTable<'_>) -> Dict {
         .map(|(key, value)| {
             let span = value.span();
             let raw = text.get(span).unwrap_or_default();
-            (key.get_ref().to_string(), convert(text, raw, value.get_ref()))
+            (
+                key.get_ref().to_string(),
+                convert(text, raw, value.get_ref()),
+            )
         })
         .collect()
 }

@@ -1,6 +1,7 @@
 //! YAML 1.2, read event by event, so that every scalar keeps the text it was written with.
 
 use std::collections::HashMap;
+use std::collections::btree_map::Entry;
 
 use figment::value::{Dict, Empty, Tag, Value};
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Span, StrInput};
@@ -56,7 +57,10 @@ impl<'t> Reader<'t> {
                     info if info.starts_with("unexpected character") => "unexpected character",
                     info => info,
                 };
-                Err(fault(*error.marker(), &format!("not valid YAML: {message}")))
+                Err(fault(
+                    *error.marker(),
+                    &format!("not valid YAML: {message}"),
+                ))
             }
             None => Err(Problem::new("", "not valid YAML: the text ends too early")),
         }
@@ -166,11 +170,14 @@ impl<'t> Reader<'t> {
             };
             let (event, value_span) = self.next()?;
             let value = self.node(event, value_span, &join(path, &name), depth + 1)?;
-            if dict.contains_key(&name) {
-                let place = format!(" (again in line {})", span.start.line());
-                self.problems.push(duplicate(path, &name, &place));
-            } else {
-                dict.insert(name, value);
+            match dict.entry(name) {
+                Entry::Occupied(first) => {
+                    let place = format!(" (again in line {})", span.start.line());
+                    self.problems.push(duplicate(path, first.key(), &place));
+                }
+                Entry::Vacant(place) => {
+                    place.insert(value);
+                }
             }
         }
     }

@@ -10,7 +10,13 @@ use super::{Server, UrlKind};
 
 /// Keywords whose presence makes a text a libpq `key=value` string.
 const CONNINFO_KEYS: &[&str] = &[
-    "dbname=", "host=", "hostaddr=", "password=", "port=", "service=", "user=",
+    "dbname=",
+    "host=",
+    "hostaddr=",
+    "password=",
+    "port=",
+    "service=",
+    "user=",
 ];
 
 /// Decides what kind of database a text names.
@@ -66,6 +72,8 @@ pub(super) struct Uri<'a> {
     /// Hosts and ports.
     pub(super) authority: &'a str,
     pub(super) database: Option<&'a str>,
+    /// What stands behind the `?`, if there is one.
+    pub(super) raw_query: Option<&'a str>,
     pub(super) query: Vec<(&'a str, Option<&'a str>)>,
     pub(super) fragment: Option<&'a str>,
 }
@@ -77,7 +85,7 @@ impl<'a> Uri<'a> {
             Some(None) => (userinfo, None),
             Some(Some((user, password))) => (Some(user), Some(password)),
         };
-        let (rest, query) = match rest.split_once('?') {
+        let (rest, raw_query) = match rest.split_once('?') {
             Some((rest, query)) => (rest, Some(query)),
             None => (rest, None),
         };
@@ -85,7 +93,7 @@ impl<'a> Uri<'a> {
             Some((authority, database)) => (authority, Some(database)),
             None => (rest, None),
         };
-        let query = query
+        let query = raw_query
             .filter(|query| !query.is_empty())
             .map(|query| {
                 query
@@ -103,6 +111,7 @@ impl<'a> Uri<'a> {
             password,
             authority,
             database,
+            raw_query,
             query,
             fragment: None,
         }
@@ -166,7 +175,9 @@ pub(super) fn mysql(text: &str) -> Option<Uri<'_>> {
         fragment,
         ..Uri::new(scheme, userinfo, rest)
     };
-    uri.hosts().is_some_and(|hosts| hosts.len() == 1).then_some(uri)
+    uri.hosts()
+        .is_some_and(|hosts| hosts.len() == 1)
+        .then_some(uri)
 }
 
 /// The one server of a MySQL URL.
@@ -183,7 +194,11 @@ pub(super) fn mysql_server(uri: &Uri<'_>) -> Server {
             port: None,
         },
         _ => Server {
-            host: if host.is_empty() { "localhost".to_owned() } else { host },
+            host: if host.is_empty() {
+                "localhost".to_owned()
+            } else {
+                host
+            },
             port: Some(port.unwrap_or(3306)),
         },
     }
@@ -212,7 +227,10 @@ pub(super) fn postgres_servers<'p>(
         hosts.push((String::new(), None));
     }
     if let Some(list) = param("port") {
-        let ports: Vec<_> = list.split(',').map(|port| port.trim().parse().ok()).collect();
+        let ports: Vec<_> = list
+            .split(',')
+            .map(|port| port.trim().parse().ok())
+            .collect();
         for (i, (_, port)) in hosts.iter_mut().enumerate() {
             let given = ports.get(i).or(ports.first().filter(|_| ports.len() == 1));
             *port = given.copied().flatten();
@@ -254,7 +272,9 @@ impl Conninfo {
     }
 
     pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+        self.0
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_str()))
     }
 }
 

@@ -4,6 +4,10 @@ use std::borrow::Cow;
 
 use super::{DatabaseUrl, MASK, PRINTABLE, UrlKind, decode, parse};
 
+#[cfg_attr(
+    not(any(feature = "r2d2", test)),
+    expect(dead_code, reason = "only a driver has messages to scrub")
+)]
 impl DatabaseUrl {
     /// A driver's message without the secrets of this URL, whatever spelling it repeats them in.
     pub(crate) fn scrub(&self, message: &str) -> String {

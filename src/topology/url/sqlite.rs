@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
 
 use super::parse::decode;
-use super::{MASK, PRINTABLE};
+use super::redact::{MASK, PRINTABLE};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Location {
@@ -119,7 +119,11 @@ pub(super) fn redacted(text: &str) -> Option<String> {
         return None;
     }
     let mut shown = path.to_owned();
-    for (i, pair) in query.into_iter().flat_map(|query| query.split('&')).enumerate() {
+    for (i, pair) in query
+        .into_iter()
+        .flat_map(|query| query.split('&'))
+        .enumerate()
+    {
         shown.push(if i == 0 { '?' } else { '&' });
         match pair.split_once('=') {
             Some((key, value)) if PRINTABLE.contains(&key) && !value.contains('@') => {

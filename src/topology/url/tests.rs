@@ -62,11 +62,15 @@ fn no_printed_form_shows_a_password() {
 
 #[test]
 fn the_mask_says_nothing_about_the_password() {
-    let of = |password: &str| DatabaseUrl::from(format!("postgres://app:{password}@db/x")).to_string();
+    let of =
+        |password: &str| DatabaseUrl::from(format!("postgres://app:{password}@db/x")).to_string();
     assert_eq!(of("a"), of(&"a".repeat(50)));
     assert_eq!(of("a"), of(""));
     assert_eq!(of("a"), "postgres://app:***@db/x");
-    assert_eq!(shown("no database: at all@").split(' ').next(), Some("<unreadable"));
+    assert_eq!(
+        shown("no database: at all@").split(' ').next(),
+        Some("<unreadable")
+    );
 }
 
 #[test]
@@ -120,7 +124,16 @@ fn awkward_passwords() -> Vec<String> {
     let mut all: Vec<String> = punctuation.iter().map(|c| format!("a{c}b")).collect();
     all.extend(punctuation.iter().map(|c| c.to_string()));
     all.push(punctuation.into_iter().collect());
-    let others = ["", "pä߀🦀\u{301}", "0123", "a\nb\tc", "%41", "+", "\\'", "'"];
+    let others = [
+        "",
+        "pä߀🦀\u{301}",
+        "0123",
+        "a\nb\tc",
+        "%41",
+        "+",
+        "\\'",
+        "'",
+    ];
     all.extend(others.map(str::to_owned));
     all
 }
@@ -167,23 +180,30 @@ fn a_password_survives_the_way_into_a_url_and_back() {
             let info = parse::conninfo(url.expose()).unwrap();
             assert_eq!(info.get("password"), Some(password.as_str()));
             assert_eq!(info.get("dbname"), Some("x"));
-            assert_eq!(info.pairs().filter(|(key, _)| *key == "password").count(), 1);
+            assert_eq!(
+                info.pairs().filter(|(key, _)| *key == "password").count(),
+                1
+            );
         }
     }
 }
 
 #[test]
 fn a_password_parameter_does_not_win_over_the_password_that_was_set() {
-    let url = DatabaseUrl::from("postgres://app@db/x?password=old&sslmode=require&p%61ssword=older")
-        .with_password("new")
-        .unwrap();
+    let url =
+        DatabaseUrl::from("postgres://app@db/x?password=old&sslmode=require&p%61ssword=older")
+            .with_password("new")
+            .unwrap();
     assert_eq!(url.expose(), "postgres://app:new@db/x?sslmode=require");
 }
 
 #[test]
 fn a_password_is_refused_where_it_has_no_place() {
     for text in ["orders.db", ":memory:", "oracle://db", "mysql://db:port/x"] {
-        assert!(DatabaseUrl::from(text).with_password(PLAIN).is_err(), "{text}");
+        assert!(
+            DatabaseUrl::from(text).with_password(PLAIN).is_err(),
+            "{text}"
+        );
     }
     let error = DatabaseUrl::from("postgres://db/x")
         .with_password("S3cr3t\0x")
@@ -235,7 +255,10 @@ fn servers_are_named_in_one_way() {
         ("hostaddr=10.0.0.1", &["10.0.0.1:5432"]),
         ("mysql://DB/x", &["db:3306"]),
         ("mysql://db:3307/x", &["db:3307"]),
-        ("mysql://localhost/x?unix_socket=/run/m.sock", &["/run/m.sock"]),
+        (
+            "mysql://localhost/x?unix_socket=/run/m.sock",
+            &["/run/m.sock"],
+        ),
         ("mysql:///x", &["localhost:3306"]),
         ("x.db", &[]),
         ("oracle://db/x", &[]),
@@ -256,7 +279,10 @@ fn identity(text: &str) -> Option<String> {
 #[test]
 fn one_database_has_one_identity() {
     for (a, b) in [
-        ("postgres://app:p@db/x", "postgresql://ro:q@DB:5432/x?sslmode=require"),
+        (
+            "postgres://app:p@db/x",
+            "postgresql://ro:q@DB:5432/x?sslmode=require",
+        ),
         ("postgres://app@db", "postgres://db/app"),
         ("postgres://db/x", "host=db dbname=x port=5432"),
         ("postgres://a,b/x", "postgres://b,a/x"),
@@ -266,7 +292,10 @@ fn one_database_has_one_identity() {
         ("x.db", "sqlite://x.db"),
         ("x.db", "file:x.db?mode=rwc"),
         ("/nowhere/../nowhere/./x.db", "/nowhere/x.db"),
-        ("file:m?mode=memory&cache=shared", "file:m?cache=shared&mode=memory"),
+        (
+            "file:m?mode=memory&cache=shared",
+            "file:m?cache=shared&mode=memory",
+        ),
     ] {
         assert!(identity(a).is_some(), "{a}");
         assert_eq!(identity(a), identity(b), "{a} {b}");
@@ -307,13 +336,32 @@ fn a_linked_file_is_the_file() {
 
 #[test]
 fn postgres_gets_a_connect_timeout_unless_it_has_one() {
-    let of = |text: &str, millis| DatabaseUrl::from(text).connect_url(Duration::from_millis(millis));
+    let of =
+        |text: &str, millis| DatabaseUrl::from(text).connect_url(Duration::from_millis(millis));
     for (text, millis, expected) in [
-        ("postgres://db/x", 5_000, "postgres://db/x?connect_timeout=5"),
+        (
+            "postgres://db/x",
+            5_000,
+            "postgres://db/x?connect_timeout=5",
+        ),
         ("postgres://db/x", 100, "postgres://db/x?connect_timeout=2"),
-        ("postgres://db/x", 2_001, "postgres://db/x?connect_timeout=3"),
+        (
+            "postgres://db/x",
+            2_001,
+            "postgres://db/x?connect_timeout=3",
+        ),
         ("postgres://db", 5_000, "postgres://db?connect_timeout=5"),
-        ("postgres://db/x?", 5_000, "postgres://db/x?connect_timeout=5"),
+        (
+            "postgres://db/x?",
+            5_000,
+            "postgres://db/x?connect_timeout=5",
+        ),
+        // libpq takes a `?` in a password for a `?`.
+        (
+            "postgres://app:a?b@db/x",
+            5_000,
+            "postgres://app:a?b@db/x?connect_timeout=5",
+        ),
         (
             "postgres://db/x?sslmode=require",
             5_000,
@@ -324,9 +372,21 @@ fn postgres_gets_a_connect_timeout_unless_it_has_one() {
             5_000,
             "postgres://db/x?connect_timeout=9",
         ),
-        ("host=db dbname=x", 5_000, "host=db dbname=x connect_timeout=5"),
-        ("host=db password='a b'", 5_000, "host=db password='a b' connect_timeout=5"),
-        ("host=db connect_timeout=9", 5_000, "host=db connect_timeout=9"),
+        (
+            "host=db dbname=x",
+            5_000,
+            "host=db dbname=x connect_timeout=5",
+        ),
+        (
+            "host=db password='a b'",
+            5_000,
+            "host=db password='a b' connect_timeout=5",
+        ),
+        (
+            "host=db connect_timeout=9",
+            5_000,
+            "host=db connect_timeout=9",
+        ),
         ("mysql://db/x", 5_000, "mysql://db/x"),
         ("x.db", 5_000, "x.db"),
     ] {

@@ -119,7 +119,12 @@ fn check_table(key: &str, name: &str, table: &TableConfig, findings: &mut Findin
             count => format!("_{}", count - 1),
         };
         let last = parts.last().map_or(0, |part| part.len()) + suffix.len();
-        let longest = parts.iter().map(|part| part.len()).max().unwrap_or(0).max(last);
+        let longest = parts
+            .iter()
+            .map(|part| part.len())
+            .max()
+            .unwrap_or(0)
+            .max(last);
         if longest > MAX_IDENTIFIER {
             findings.problem(
                 key,

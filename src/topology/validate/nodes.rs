@@ -108,8 +108,7 @@ fn check_url(key: &str, label: &str, url: &DatabaseUrl, findings: &mut Findings)
 }
 
 fn unknown_kind(label: &str, text: &str) -> String {
-    const KNOWN: &str =
-        "use postgres://, mysql:// (for MariaDB too), or the path of a SQLite file";
+    const KNOWN: &str = "use postgres://, mysql:// (for MariaDB too), or the path of a SQLite file";
     let scheme = text.split_once("://").map(|(scheme, _)| scheme);
     // Only what is surely a scheme is repeated; anything else might be part of a password.
     let scheme = scheme.filter(|scheme| {
@@ -123,9 +122,9 @@ fn unknown_kind(label: &str, text: &str) -> String {
         Some("mariadb") => format!(
             "the url of {label} begins with mariadb://, which Diesel does not know: write mysql://"
         ),
-        Some(scheme) if scheme.to_ascii_lowercase().starts_with("postgres") => format!(
-            "the url of {label} begins with {scheme}://: write postgres://, in lower case"
-        ),
+        Some(scheme) if scheme.to_ascii_lowercase().starts_with("postgres") => {
+            format!("the url of {label} begins with {scheme}://: write postgres://, in lower case")
+        }
         Some(scheme) => format!("the url of {label} has the unknown scheme {scheme}://: {KNOWN}"),
         None => format!("the url of {label} is no database url: {KNOWN}"),
     }

@@ -169,7 +169,10 @@ fn settle_memory(
     settings.idle_timeout = None;
     settings.max_lifetime = None;
     if let Some(top) = top
-        && (top.pool.max_size.is_some_and(|size| size > settings.max_size)
+        && (top
+            .pool
+            .max_size
+            .is_some_and(|size| size > settings.max_size)
             || matches!(top.pool.idle_timeout, Some(Some(_)))
             || matches!(top.pool.max_lifetime, Some(Some(_))))
     {

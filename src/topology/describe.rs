@@ -1,0 +1,219 @@
+//! What a topology tells about itself: for tools, status pages, migrations.
+
+use super::snapshot::NodeSpec;
+use super::{Grouped, Startup, Topology, UrlKind};
+use crate::algorithm::{Fingerprint, Placement};
+use crate::error::{ConfigProblem, Error};
+use crate::key::ToShardKey;
+use crate::name::{Role, ShardName};
+use crate::route::Route;
+use crate::topology::DatabaseUrl;
+
+/// One node of a topology.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct NodeDescription {
+    /// The shard the node belongs to.
+    pub shard: ShardName,
+    /// The node's role in it.
+    pub role: Role,
+    /// Where the node is; prints without its password.
+    pub url: DatabaseUrl,
+    /// The share of reads a replica takes among the replicas of its shard; 1 for a primary.
+    pub weight: u32,
+    /// The most connections the node's pool opens.
+    pub max_size: u32,
+}
+
+/// One sharded table of a keyspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TableDescription {
+    /// The logical name.
+    pub name: String,
+    /// The column that holds the shard key.
+    pub key_column: String,
+    /// Into how many physical tables each shard splits it.
+    pub count: u32,
+}
+
+impl NodeDescription {
+    fn of(node: &NodeSpec) -> Self {
+        Self {
+            shard: node.shard,
+            role: node.role,
+            url: node.url.clone(),
+            weight: node.weight,
+            max_size: node.pool.max_size,
+        }
+    }
+}
+
+impl Topology {
+    /// All nodes: each shard's primary, then its replicas, sorted by shard.
+    #[must_use]
+    pub fn nodes(&self) -> Vec<NodeDescription> {
+        self.with_current(|snapshot| {
+            snapshot
+                .shards()
+                .iter()
+                .flat_map(|shard| std::iter::once(&shard.primary).chain(&shard.replicas))
+                .map(NodeDescription::of)
+                .collect()
+        })
+    }
+
+    /// The shard of a checkout without a route, if there is one.
+    #[must_use]
+    pub fn default_shard(&self) -> Option<ShardName> {
+        self.with_current(|snapshot| {
+            let index = snapshot.default_shard?;
+            Some(snapshot.shard(index).name)
+        })
+    }
+
+    /// When nodes are first connected.
+    #[must_use]
+    pub fn startup(&self) -> Startup {
+        self.with_current(|snapshot| snapshot.startup)
+    }
+
+    /// The backends that the shards' URLs name, each once.
+    #[must_use]
+    pub fn url_kinds(&self) -> Vec<UrlKind> {
+        let mut kinds = Vec::new();
+        for kind in self.nodes().iter().filter_map(|node| node.url.kind()) {
+            if !kinds.contains(&kind) {
+                kinds.push(kind);
+            }
+        }
+        kinds
+    }
+
+    /// The sharded tables of a keyspace, sorted by name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownKeyspace`].
+    pub fn tables(&self, keyspace: impl AsRef<str>) -> Result<Vec<TableDescription>, Error> {
+        self.with_current(|snapshot| {
+            let entry = &snapshot.keyspaces()[snapshot.find_keyspace(keyspace.as_ref())?];
+            Ok(entry
+                .tables
+                .iter()
+                .map(|table| TableDescription {
+                    name: table.name.clone(),
+                    key_column: table.key_column.clone(),
+                    count: table.count,
+                })
+                .collect())
+        })
+    }
+
+    /// The migration folders of a shard: its own, and those of every keyspace it is in, sorted and
+    /// each once. `{backend}` in them is not replaced.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownShard`].
+    pub fn migrations(&self, shard: impl AsRef<str>) -> Result<Vec<String>, Error> {
+        self.with_current(|snapshot| {
+            let shard = snapshot.shard(snapshot.find(shard.as_ref())?);
+            let of_keyspaces = snapshot
+                .keyspaces()
+                .iter()
+                .filter(|keyspace| keyspace.rule.shards().contains(&shard.name))
+                .flat_map(|keyspace| &keyspace.migrations);
+            let mut folders: Vec<String> = shard
+                .migrations
+                .iter()
+                .chain(of_keyspaces)
+                .cloned()
+                .collect();
+            folders.sort();
+            folders.dedup();
+            Ok(folders)
+        })
+    }
+
+    /// What is doubtful in the description, though not wrong: a hash keyspace whose map is not
+    /// written down, a database shared by several shards.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<ConfigProblem> {
+        self.with_current(|snapshot| {
+            snapshot
+                .warnings
+                .iter()
+                .map(|problem| problem.clone().at(|_| String::new()))
+                .collect()
+        })
+    }
+
+    /// Where a key's rows live.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownKeyspace`], [`Error::NullShardKey`], [`Error::KeyType`],
+    /// [`Error::NotCovered`].
+    pub fn locate<K>(&self, keyspace: impl AsRef<str>, key: &K) -> Result<Placement, Error>
+    where
+        K: ToShardKey + ?Sized,
+    {
+        self.with_current(|snapshot| {
+            snapshot.keyspaces()[snapshot.find_keyspace(keyspace.as_ref())?].locate(key)
+        })
+    }
+
+    /// Sorts items by the shard of their key: order is kept, and an item whose key has no shard
+    /// comes back with its error.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownKeyspace`].
+    pub fn group_by_shard<T, K>(
+        &self,
+        keyspace: impl AsRef<str>,
+        items: impl IntoIterator<Item = T>,
+        key: impl FnMut(&T) -> K,
+    ) -> Result<Grouped<T>, Error>
+    where
+        K: ToShardKey,
+    {
+        self.with_current(|snapshot| {
+            let entry = &snapshot.keyspaces()[snapshot.find_keyspace(keyspace.as_ref())?];
+            Ok(entry.group(items, key))
+        })
+    }
+
+    /// The fingerprint of a keyspace's rule, map and tables: equal fingerprints place every key
+    /// alike.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownKeyspace`].
+    pub fn fingerprint(&self, keyspace: impl AsRef<str>) -> Result<Fingerprint, Error> {
+        self.with_current(|snapshot| {
+            Ok(snapshot.keyspaces()[snapshot.find_keyspace(keyspace.as_ref())?].fingerprint)
+        })
+    }
+
+    /// Makes a route to a shard.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownShard`].
+    pub fn route(&self, shard: impl AsRef<str>) -> Result<Route, Error> {
+        let at = self.with_current(|snapshot| snapshot.locate(shard.as_ref()))?;
+        Ok(Route::new(self.clone(), at))
+    }
+
+    /// Reads a route's text form and checks it against the topology of today.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidRoute`] for a text that is not a route this release can honour,
+    /// [`Error::UnknownShard`] for one whose shard is gone.
+    pub fn parse_route(&self, text: &str) -> Result<Route, Error> {
+        crate::route::parse(self, text)
+    }
+}

@@ -1,0 +1,101 @@
+//! Which test runs on which backend with which driver, and why not where it does not.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+const BACKENDS: [&str; 3] = ["sqlite", "postgres", "mysql"];
+const DRIVER: &str = "blocking";
+
+/// Every empty cell: a test (or `module::*`), the backend, the reason.
+const NOT_THERE: &[(&str, &str, &str)] = &[];
+
+#[test]
+fn print() {
+    let tests = tests();
+    let mut faults = Vec::new();
+    let mut cells: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let mut others = Vec::new();
+    for test in &tests {
+        match test.split_once("::") {
+            Some((backend, name)) if BACKENDS.contains(&backend) => {
+                cells.entry(name).or_default().insert(backend);
+            }
+            _ => others.push(test.as_str()),
+        }
+    }
+    assert!(!cells.is_empty(), "the suite lists its tests");
+
+    let mut used = BTreeSet::new();
+    let widest = cells.keys().map(|name| name.len()).max().unwrap_or(0);
+    println!("driver: {DRIVER}");
+    println!("{:widest$}  {}", "test", BACKENDS.join("  "));
+    for (name, backends) in &cells {
+        let mut line = format!("{name:widest$}");
+        let mut reasons = Vec::new();
+        for backend in BACKENDS {
+            let there = backends.contains(backend);
+            line += &format!("  {:1$}", if there { "yes" } else { "-" }, backend.len());
+            let found = NOT_THERE
+                .iter()
+                .position(|(test, on, _)| *on == backend && covers(test, name));
+            match (there, found) {
+                (true, None) => {}
+                (true, Some(at)) => faults.push(format!(
+                    "{name} runs on {backend}, yet there is a reason why not: {}",
+                    NOT_THERE[at].2
+                )),
+                (false, Some(at)) => {
+                    used.insert(at);
+                    reasons.push(format!("{backend}: {}", NOT_THERE[at].2));
+                }
+                (false, None) => {
+                    faults.push(format!(
+                        "{name} does not run on {backend}, and no reason is given"
+                    ));
+                }
+            }
+        }
+        println!("{line}  {}", reasons.join("; ").trim_end());
+    }
+    println!("without a backend: {}", others.join(", "));
+    for (at, (test, backend, _)) in NOT_THERE.iter().enumerate() {
+        if !used.contains(&at) && !faults.iter().any(|fault| fault.contains(test)) {
+            faults.push(format!("there is no test {test} that {backend} would miss"));
+        }
+    }
+    let cells_filled: usize = cells.values().map(BTreeSet::len).sum();
+    println!(
+        "{} tests on {} backends: {cells_filled} cells filled, {} empty with a reason",
+        cells.len(),
+        BACKENDS.len(),
+        cells.len() * BACKENDS.len() - cells_filled
+    );
+    assert!(
+        faults.is_empty(),
+        "the matrix has faults:\n{}",
+        faults.join("\n")
+    );
+}
+
+fn covers(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(module) => name.starts_with(module),
+        None => name == pattern,
+    }
+}
+
+/// The names of all tests of this program.
+fn tests() -> Vec<String> {
+    let program = std::env::current_exe().expect("the test program knows itself");
+    let listed = Command::new(program)
+        .args(["--list", "--format", "terse"])
+        .output()
+        .expect("the test program can list its tests");
+    assert!(listed.status.success(), "{listed:?}");
+    String::from_utf8(listed.stdout)
+        .expect("test names are UTF-8")
+        .lines()
+        .filter_map(|line| line.strip_suffix(": test"))
+        .map(str::to_owned)
+        .collect()
+}

@@ -1,0 +1,1 @@
+DELETE FROM gadgets WHERE id = 1;

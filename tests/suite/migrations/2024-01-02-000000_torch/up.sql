@@ -1,0 +1,1 @@
+INSERT INTO gadgets (id, name) VALUES (1, 'torch');

@@ -1,0 +1,74 @@
+//! SQLite: files in a temporary folder.
+
+use diesel::SqliteConnection;
+use diesel::connection::SimpleConnection;
+use diesel::sqlite::Sqlite;
+use tempfile::TempDir;
+
+pub(crate) type Conn = SqliteConnection;
+#[allow(dead_code, reason = "only some behaviour files ask")]
+pub(crate) const NAME: &str = "sqlite";
+
+/// Databases of one test, gone with it.
+pub(crate) struct Fleet {
+    folder: TempDir,
+    shards: Vec<String>,
+}
+
+crate::support::common!(Sqlite);
+
+impl Fleet {
+    pub(crate) fn new(shards: &[&str]) -> Self {
+        let fleet = Self {
+            folder: tempfile::tempdir().expect("a temporary folder"),
+            shards: shards.iter().map(|shard| (*shard).to_owned()).collect(),
+        };
+        for shard in shards {
+            fleet
+                .direct(shard)
+                .batch_execute(&format!(
+                    "CREATE TABLE whoami (name TEXT NOT NULL); INSERT INTO whoami VALUES ('{shard}');
+                     CREATE TABLE items (id INTEGER PRIMARY KEY, note TEXT)"
+                ))
+                .expect("the tables are created");
+        }
+        fleet
+    }
+
+    pub(crate) fn shards(&self) -> Vec<String> {
+        self.shards.clone()
+    }
+
+    pub(crate) fn url(&self, shard: &str) -> String {
+        assert!(self.shards.iter().any(|known| known == shard), "{shard:?}");
+        let file = self.folder.path().join(format!("{shard}.db"));
+        file.display().to_string()
+    }
+
+    /// A connection that the crate knows nothing of.
+    pub(crate) fn direct(&self, shard: &str) -> Conn {
+        open(&self.url(shard)).expect("the file can be opened")
+    }
+
+    /// How the connections of a manager are made.
+    pub(crate) fn connecting(&self, builder: ManagerBuilder<Conn>) -> ManagerBuilder<Conn> {
+        builder.connect_with(|node| open(node.url().expose()))
+    }
+
+    /// 1 while somebody has a write transaction open, else 0.
+    pub(crate) fn open_transactions(&self, shard: &str) -> i64 {
+        let mut conn = self.direct(shard);
+        let free = conn.batch_execute("PRAGMA busy_timeout = 0; BEGIN IMMEDIATE; ROLLBACK");
+        i64::from(free.is_err())
+    }
+}
+
+fn open(url: &str) -> ConnectionResult<Conn> {
+    let mut conn = Conn::establish(url)?;
+    // The wait first: switching to WAL takes a lock.
+    conn.batch_execute(
+        "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF",
+    )
+    .map_err(diesel::ConnectionError::CouldntSetupConfiguration)?;
+    Ok(conn)
+}

@@ -1,0 +1,336 @@
+//! The swap-in: `r2d2::Pool<ShardedConnectionManager<C>>`.
+
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use diesel::connection::{Connection, SimpleConnection};
+use diesel::prelude::*;
+use diesel::r2d2::{CustomizeConnection, HandleError, Pool, TestCustomizer};
+use diesel::result::Error as DieselError;
+use diesel_sharded::Error;
+
+use super::{Fleet, Manager, Pooled, Sharded, ids, insert, whoami};
+use crate::support::ours;
+
+/// An application's state: what was `Pool<ConnectionManager<Conn>>` before.
+#[derive(Clone)]
+struct App {
+    pool: Pool<Manager>,
+}
+
+impl App {
+    fn store(&self, id: i64) -> Result<usize, Box<dyn std::error::Error>> {
+        let mut conn = self.pool.get()?;
+        Ok(insert(&mut conn, id)?)
+    }
+}
+
+#[test]
+fn each_checkout_goes_where_the_route_says() {
+    let fleet = Fleet::new(&["a", "b"]);
+    let shards = fleet.manager();
+    for pool in [
+        shards.clone().into_pool(),
+        Pool::builder().max_size(3).build(shards.clone()).unwrap(),
+        Pool::new(shards.clone()).unwrap(),
+        Pool::builder().min_idle(Some(0)).test_on_check_out(false).build(shards.clone()).unwrap(),
+    ] {
+        let app = App { pool };
+        shards
+            .on("a", || {
+                app.store(1).unwrap();
+                shards.on("b", || Ok::<_, DieselError>(app.clone().store(2).unwrap()))?;
+                app.store(3).unwrap();
+                Ok::<_, DieselError>(())
+            })
+            .unwrap();
+        assert_eq!((fleet.rows("a"), fleet.rows("b")), (vec![1, 3], vec![2]));
+        for shard in ["a", "b"] {
+            fleet.direct(shard).batch_execute("DELETE FROM items").unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_handle_taken_under_no_route_is_bound_by_its_first_statement() {
+    let fleet = Fleet::new(&["a", "b"]);
+    let shards = fleet.manager();
+    let pool = shards.clone().into_pool();
+    let mut conn = pool.get().unwrap();
+    assert_eq!((conn.shard(), conn.role()), (None, None));
+    let error = whoami(&mut conn).unwrap_err();
+    assert!(matches!(ours(&error), Error::NoRoute { .. }));
+    assert_eq!(shards.on("b", || whoami(&mut conn)), Ok("b".to_owned()));
+    assert_eq!(conn.shard().unwrap().as_str(), "b");
+    // From now on it belongs there, under no route as well.
+    assert_eq!(whoami(&mut conn).unwrap(), "b");
+    let error = shards.on("a", || whoami(&mut conn)).unwrap_err();
+    assert!(matches!(ours(&error), Error::RouteMismatch { .. }));
+    assert_eq!(whoami(&mut conn).unwrap(), "b");
+}
+
+#[test]
+fn everything_that_can_come_first_binds() {
+    use diesel::r2d2::R2D2Connection;
+
+    let fleet = Fleet::new(&["a"]);
+    let shards = fleet.manager();
+    let pool = shards.clone().into_pool();
+    for first in [
+        (|conn| conn.batch_execute("SELECT 1")) as fn(&mut Pooled) -> QueryResult<()>,
+        |conn| conn.ping(),
+        |conn| conn.inner().map(|_| ()),
+        |conn| conn.transaction(|_| Ok(())),
+        |conn| conn.begin_test_transaction(),
+        |conn| insert(conn, 1).map(|_| ()),
+        |conn| ids(conn).map(|_| ()),
+    ] {
+        let mut conn = pool.get().unwrap();
+        let error = first(&mut conn).unwrap_err();
+        assert!(matches!(ours(&error), Error::NoRoute { .. }));
+        assert_eq!(conn.shard(), None);
+        shards.on("a", || first(&mut conn)).unwrap();
+        assert_eq!(conn.shard().unwrap().as_str(), "a");
+    }
+}
+
+#[test]
+fn the_default_shard_is_for_checkouts_without_a_route() {
+    let fleet = Fleet::new(&["a", "b"]);
+    let shards = fleet.builder().default_shard("b").build().unwrap();
+    let pool = shards.clone().into_pool();
+    let mut conn = pool.get().unwrap();
+    assert_eq!(conn.shard().unwrap().as_str(), "b");
+    assert_eq!(whoami(&mut conn).unwrap(), "b");
+    let error = shards.on("a", || whoami(&mut conn)).unwrap_err();
+    assert!(matches!(ours(&error), Error::RouteMismatch { .. }));
+}
+
+#[test]
+fn an_unknown_shard_is_answered_at_once() {
+    let fleet = Fleet::new(&["a", "b"]);
+    let shards = fleet.manager();
+    let pool = Pool::builder()
+        .connection_timeout(Duration::from_secs(30))
+        .build(shards.clone())
+        .unwrap();
+    let start = Instant::now();
+    let error = shards
+        .on("bb", || {
+            let mut conn = pool.get().expect("not reached");
+            whoami(&mut conn)
+        })
+        .unwrap_err();
+    assert!(start.elapsed() < Duration::from_millis(100), "{:?}", start.elapsed());
+    let Error::UnknownShard { shard, nearest, .. } = ours(&error) else {
+        panic!("{error:?}");
+    };
+    assert_eq!((shard.as_str(), nearest.unwrap().as_str()), ("bb", "b"));
+}
+
+/// A manager whose shard `down` does not connect as long as the switch says so.
+fn with_a_shard_down(fleet: &Fleet) -> (Manager, std::sync::Arc<std::sync::atomic::AtomicBool>) {
+    let down = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let switch = std::sync::Arc::clone(&down);
+    let shards = fleet
+        .builder()
+        .connect_with(move |node| {
+            if node.shard() == "b" && switch.load(std::sync::atomic::Ordering::SeqCst) {
+                let text = "connection refused: the switch says so";
+                return Err(diesel::ConnectionError::BadConnection(text.to_owned()));
+            }
+            super::Conn::establish(node.url().expose())
+        })
+        .build()
+        .unwrap();
+    (shards, down)
+}
+
+#[test]
+fn a_failed_binding_is_told_by_the_first_statement_and_forgotten() {
+    let fleet = Fleet::new(&["a", "b"]);
+    let (shards, down) = with_a_shard_down(&fleet);
+    let pool = Pool::builder()
+        .max_size(1)
+        .connection_timeout(Duration::from_secs(30))
+        .build(shards.clone())
+        .unwrap();
+    let start = Instant::now();
+    let mut conn = shards
+        .on("b", || Ok::<_, DieselError>(pool.get().expect("a handle is always there")))
+        .unwrap();
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    assert_eq!(conn.shard(), None);
+    // It is told wherever the statement stands, because that is what the checkout was for.
+    let error = insert(&mut conn, 1).unwrap_err();
+    let Error::Unavailable { shard, .. } = ours(&error) else {
+        panic!("{error:?}");
+    };
+    assert_eq!(shard.as_str(), "b");
+    // The next one asks anew, by its own route.
+    let error = insert(&mut conn, 1).unwrap_err();
+    assert!(matches!(ours(&error), Error::NoRoute { .. }));
+    assert_eq!(shards.on("a", || insert(&mut conn, 1)), Ok(1));
+    drop(conn);
+
+    down.store(false, std::sync::atomic::Ordering::SeqCst);
+    crate::support::eventually("shard b is back", || {
+        shards.on("b", || insert(&mut pool.get().unwrap(), 2)).is_ok()
+    });
+    assert_eq!((fleet.rows("a"), fleet.rows("b")), (vec![1], vec![2]));
+}
+
+#[test]
+fn a_failed_binding_that_nobody_asked_for_is_not_the_next_ones() {
+    let fleet = Fleet::new(&["a", "b"]);
+    let (shards, _down) = with_a_shard_down(&fleet);
+    let pool = Pool::builder().max_size(1).build(shards.clone()).unwrap();
+    shards
+        .on("b", || {
+            drop(pool.get().unwrap());
+            Ok::<_, DieselError>(())
+        })
+        .unwrap();
+    assert_eq!(shards.on("a", || insert(&mut pool.get().unwrap(), 1)), Ok(1));
+}
+
+#[test]
+fn a_pinned_scope_is_told_by_the_first_statement() {
+    let fleet = Fleet::new(&["a", "b"]);
+    let shards = fleet.manager();
+    let pool = shards.clone().into_pool();
+    shards
+        .transaction_on("a", |conn| {
+            let error = insert(&mut pool.get().unwrap(), 1).unwrap_err();
+            assert!(matches!(ours(&error), Error::AlreadyInTransaction { .. }));
+            insert(conn, 2)
+        })
+        .unwrap();
+    assert_eq!(fleet.rows("a"), [2]);
+}
+
+fn idle(shards: &Manager, shard: &str) -> (u32, u32) {
+    let status = shards.status();
+    let node = status.nodes.iter().find(|node| node.shard == shard);
+    node.map(|node| (node.connections, node.idle)).expect("a node")
+}
+
+#[test]
+fn a_returned_handle_gives_its_connection_back_to_the_node() {
+    let fleet = Fleet::new(&["a", "b"]);
+    let shards = fleet.manager_of_size(1);
+    let pool = Pool::builder().max_size(2).build(shards.clone()).unwrap();
+    for _ in 0..3 {
+        shards
+            .on("a", || {
+                let mut conn = pool.get().unwrap();
+                assert_eq!(idle(&shards, "a"), (1, 0));
+                insert(&mut conn, 1)?;
+                diesel::sql_query("DELETE FROM items").execute(&mut conn)
+            })
+            .unwrap();
+        assert_eq!(idle(&shards, "a"), (1, 1));
+        // So the manager's own users are not kept waiting by idle handles.
+        ids(&mut shards.get_on("a").unwrap()).unwrap();
+    }
+    assert_eq!(pool.state().idle_connections, 2);
+
+    // A handle that comes back in a transaction loses the connection, not the handle.
+    shards
+        .on("a", || {
+            let mut conn = pool.get().unwrap();
+            conn.batch_execute("BEGIN")?;
+            insert(&mut conn, 1)
+        })
+        .unwrap();
+    assert_eq!(pool.state().connections, 2);
+    fleet.assert_nothing_open("a");
+    assert_eq!(fleet.rows("a"), [0_i64; 0]);
+    shards.on("a", || insert(&mut pool.get().unwrap(), 2)).unwrap();
+}
+
+#[test]
+fn a_panic_gives_the_connection_back_clean() {
+    let fleet = Fleet::new(&["a"]);
+    let shards = fleet.manager_of_size(1);
+    let pool = shards.clone().into_pool();
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        shards.on("a", || {
+            let mut conn = pool.get().unwrap();
+            conn.transaction(|conn| -> QueryResult<()> {
+                insert(conn, 1)?;
+                panic!("of the application")
+            })
+        })
+    }));
+    assert!(panicked.is_err());
+    fleet.assert_nothing_open("a");
+    assert_eq!(fleet.rows("a"), [0_i64; 0]);
+    shards.on("a", || insert(&mut pool.get().unwrap(), 2)).unwrap();
+}
+
+#[test]
+fn into_pool_has_room_for_every_node() {
+    let fleet = Fleet::new(&["a", "b"]);
+    let pool = fleet.manager_of_size(3).into_pool();
+    assert_eq!(pool.max_size(), 6);
+    assert_eq!(pool.test_on_check_out(), true);
+}
+
+#[derive(Debug)]
+struct ToChannel(mpsc::Sender<String>);
+
+impl HandleError<diesel::r2d2::Error> for ToChannel {
+    fn handle_error(&self, error: diesel::r2d2::Error) {
+        let _ = self.0.send(error.to_string());
+    }
+}
+
+#[test]
+fn a_test_customizer_is_told_why_it_cannot_work() {
+    let fleet = Fleet::new(&["a"]);
+    let (errors, said) = mpsc::channel();
+    let pool: Pool<Manager> = Pool::builder()
+        .max_size(1)
+        .connection_customizer(Box::new(TestCustomizer))
+        .error_handler(Box::new(ToChannel(errors)))
+        .build_unchecked(fleet.manager());
+    let text = said.recv_timeout(Duration::from_secs(10)).unwrap();
+    assert!(text.contains("TestCustomizer") && text.contains("outer pool"), "{text}");
+    drop(pool);
+}
+
+#[test]
+fn a_handle_that_was_not_tested_at_checkout_takes_a_test_transaction() {
+    let fleet = Fleet::new(&["a"]);
+    let shards = fleet.manager_of_size(1);
+    let pool = Pool::builder().max_size(1).test_on_check_out(false).build(shards.clone()).unwrap();
+    shards.on("a", || pool.get().unwrap().begin_test_transaction()).unwrap();
+    shards.on("a", || insert(&mut pool.get().unwrap(), 1)).unwrap();
+    assert_eq!(fleet.rows("a"), [0_i64; 0]);
+}
+
+#[derive(Debug)]
+struct CountsHandles(mpsc::Sender<()>);
+
+impl CustomizeConnection<Sharded, diesel::r2d2::Error> for CountsHandles {
+    fn on_acquire(&self, conn: &mut Sharded) -> Result<(), diesel::r2d2::Error> {
+        assert_eq!(conn.shard(), None);
+        let _ = self.0.send(());
+        Ok(())
+    }
+}
+
+#[test]
+fn other_customizers_see_unbound_handles() {
+    let fleet = Fleet::new(&["a"]);
+    let (acquired, seen) = mpsc::channel();
+    let shards = fleet.manager();
+    let pool = Pool::builder()
+        .max_size(2)
+        .connection_customizer(Box::new(CountsHandles(acquired)))
+        .build(shards.clone())
+        .unwrap();
+    shards.on("a", || insert(&mut pool.get().unwrap(), 1)).unwrap();
+    assert_eq!(seen.try_iter().count(), 2);
+}

@@ -1,0 +1,122 @@
+//! The backend's own connection inside ours.
+
+use diesel::connection::{Connection, SimpleConnection};
+use diesel::result::Error as DieselError;
+use diesel_sharded::{Error, RollbackReason};
+
+use super::{Conn, Fleet, ids, insert};
+use crate::support::ours;
+
+#[test]
+fn it_is_reached_in_three_ways() {
+    through_both!(|conn| {
+        insert(conn.inner().unwrap(), 1).unwrap();
+        {
+            let plain: &mut Conn = conn;
+            insert(plain, 2).unwrap();
+        }
+        assert_eq!(ids(conn), Ok(vec![1, 2]));
+    });
+    let fleet = Fleet::new(&["a"]);
+    let mut conn = fleet.manager().get_on("a").unwrap();
+    insert(&mut *conn, 1).unwrap();
+    let plain: &Conn = &conn;
+    let _ = plain;
+    assert_eq!(ids(&mut conn), Ok(vec![1]));
+}
+
+#[test]
+fn a_transaction_left_open_on_it_does_not_reach_the_pool() {
+    let fleet = Fleet::new(&["a"]);
+    let shards = fleet.manager_of_size(1);
+    for raw in [
+        (|conn| insert(conn, 1).map(|_| ())) as fn(&mut Conn) -> Result<(), DieselError>,
+        |conn| conn.batch_execute("SELECT 1"),
+        |_| Ok(()),
+    ] {
+        let mut conn = shards.get_on("a").unwrap();
+        {
+            let plain: &mut Conn = &mut conn;
+            plain.batch_execute("BEGIN").unwrap();
+            raw(plain).unwrap();
+        }
+        drop(conn);
+        fleet.assert_nothing_open("a");
+        assert_eq!(ids(&mut shards.get_on("a").unwrap()), Ok(vec![]));
+
+        let mut conn = shards.get_on("a").unwrap();
+        let plain = conn.inner().unwrap();
+        <Conn as Connection>::TransactionManager::begin(plain);
+        raw(plain).unwrap();
+        drop(conn);
+        fleet.assert_nothing_open("a");
+        assert_eq!(ids(&mut shards.get_on("a").unwrap()), Ok(vec![]));
+    }
+}
+
+/// Short for a transaction of Diesel's that nobody ends.
+trait Begin {
+    fn begin(conn: &mut Conn);
+}
+
+impl<T: diesel::connection::TransactionManager<Conn>> Begin for T {
+    fn begin(conn: &mut Conn) {
+        T::begin_transaction(conn).expect("a transaction begins");
+    }
+}
+
+#[test]
+fn what_it_does_to_the_transaction_around_it_is_noticed() {
+    let fleet = Fleet::new(&["a"]);
+    let shards = fleet.manager_of_size(1);
+    // A failed statement whose error nobody lets out: PostgreSQL commits nothing after that.
+    let swallowed = shards.transaction_on("a", |conn| {
+        insert(conn, 1)?;
+        let _ = conn.inner()?.batch_execute("NONSENSE");
+        Ok::<_, Error>(())
+    });
+    if super::NAME == "postgres" {
+        let error = swallowed.unwrap_err();
+        assert!(matches!(
+            error,
+            Error::RolledBack { reason: RollbackReason::FailedStatement, .. }
+        ));
+        assert_eq!(fleet.rows("a"), [0_i64; 0]);
+    } else {
+        swallowed.unwrap();
+        assert_eq!(fleet.rows("a"), [1]);
+    }
+    // A COMMIT of its own: on MySQL the client library does not show it.
+    if super::NAME != "mysql" {
+        let ended = shards.transaction_on("a", |conn| {
+            insert(conn, 2)?;
+            conn.inner()?.batch_execute("COMMIT")
+        });
+        assert!(matches!(
+            ours(&ended.unwrap_err()),
+            Error::RolledBack { reason: RollbackReason::EndedByHand, .. }
+        ));
+    }
+    insert(&mut shards.get_on("a").unwrap(), 3).unwrap();
+}
+
+#[test]
+fn it_is_refused_where_a_statement_would_be() {
+    let fleet = Fleet::new(&["a", "b"]);
+    let shards = fleet.manager();
+    let mut conn = shards.on("a", || shards.get()).unwrap();
+    let under_b = shards.route("b").unwrap().enter().unwrap();
+    let error = conn.inner().map(|_| ()).unwrap_err();
+    assert!(matches!(ours(&error), Error::RouteMismatch { .. }));
+    let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _: &mut Conn = &mut conn;
+    }));
+    let text = *refused.unwrap_err().downcast::<String>().unwrap();
+    assert!(text.contains("belongs to shard a") && text.contains("names b"), "{text}");
+    let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _: &Conn = &conn;
+    }));
+    assert!(refused.is_err());
+    drop(under_b);
+    conn.inner().unwrap();
+}
