@@ -10,24 +10,48 @@ mod compile_fail;
 mod matrix;
 mod secrets;
 mod stress;
+mod surface_multi;
+
+/// Behaviour files as modules of the backend around them.
+macro_rules! files {
+    ($($name:ident: $file:literal,)+) => {
+        $(
+            #[path = $file]
+            mod $name;
+        )+
+    };
+}
 
 /// What holds on every backend.
 macro_rules! everywhere {
     () => {
-        #[path = "bound.rs"]
-        mod bound;
-        #[path = "guards.rs"]
-        mod guards;
-        #[path = "route_text.rs"]
-        mod route_text;
-        #[path = "routes.rs"]
-        mod routes;
-        #[path = "surface.rs"]
-        mod surface;
-        #[path = "threads.rs"]
-        mod threads;
-        #[path = "topologies.rs"]
-        mod topologies;
+        files! {
+            bound: "bound.rs",
+            by_hand: "by_hand.rs",
+            guards: "guards.rs",
+            independent: "independent.rs",
+            options: "options.rs",
+            outcomes: "outcomes.rs",
+            pinning: "pinning.rs",
+            pool: "pool.rs",
+            probe: "probe.rs",
+            route_text: "route_text.rs",
+            routes: "routes.rs",
+            surface: "surface.rs",
+            threads: "threads.rs",
+            topologies: "topologies.rs",
+        }
+    };
+}
+
+/// What takes a server: one that can be killed, refused, watched on the wire.
+macro_rules! on_servers {
+    () => {
+        files! {
+            broken: "broken.rs",
+            unavailable: "unavailable.rs",
+            wire: "wire.rs",
+        }
     };
 }
 
@@ -36,6 +60,12 @@ mod sqlite {
     pub(crate) use crate::support::sqlite as backend;
 
     everywhere!();
+    files! {
+        deferred: "deferred.rs",
+        sqlite_own: "sqlite_own.rs",
+        surface_returning: "surface_returning.rs",
+        surface_sqlite: "surface_sqlite.rs",
+    }
 }
 
 #[path = "."]
@@ -43,6 +73,13 @@ mod postgres {
     pub(crate) use crate::support::postgres as backend;
 
     everywhere!();
+    on_servers!();
+    files! {
+        deferred: "deferred.rs",
+        postgres_own: "postgres_own.rs",
+        surface_postgres: "surface_postgres.rs",
+        surface_returning: "surface_returning.rs",
+    }
 }
 
 #[path = "."]
@@ -50,4 +87,9 @@ mod mysql {
     pub(crate) use crate::support::mysql as backend;
 
     everywhere!();
+    on_servers!();
+    files! {
+        mysql_own: "mysql_own.rs",
+        surface_mysql: "surface_mysql.rs",
+    }
 }

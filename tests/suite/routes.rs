@@ -97,7 +97,7 @@ fn leaving_an_inner_route_brings_the_outer_one_back() {
 }
 
 #[test]
-fn routes_nest_deeper_than_the_stack_has_room_without_allocating() {
+fn routes_nested_forty_deep_come_back_one_by_one() {
     let fleet = Fleet::new(&["a", "b", "c"]);
     let shards = fleet.manager();
     fn nest(shards: &Manager, depth: usize) -> Result<(), Error> {

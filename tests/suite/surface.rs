@@ -5,35 +5,54 @@ use super::backend::{Conn, Fleet, Manager, NAME, Sharded, ids, insert, whoami};
 
 /// Runs a block twice, on fresh databases with the tables of `schema`: with a connection of the
 /// manager, and with a pooled connection of an outer r2d2 pool. The name stands for a `&mut` to it.
+///
+/// Wants [`both`] in scope.
 macro_rules! through_both {
     (|$conn:ident| $block:block) => {{
-        let fleet = super::Fleet::new(&["a", "b"]);
-        for shard in ["a", "b"] {
-            super::schema::create(&mut fleet.direct(shard));
-        }
+        let fleet = both::fleet();
         let shards = fleet.manager();
         {
-            let $conn: &mut diesel_sharded::blocking::ShardedConnection<super::Conn> =
-                &mut shards.get_on("a").unwrap();
+            let $conn: &mut both::Sharded = &mut shards.get_on("a").unwrap();
             $block
         }
         let pool = shards.clone().into_pool();
         let _route = shards.route("b").unwrap().enter().unwrap();
-        let $conn: &mut super::Pooled = &mut pool.get().unwrap();
+        let $conn: &mut both::Pooled = &mut pool.get().unwrap();
         $block
     }};
 }
+pub(crate) use through_both;
 
-/// What an outer pool of the manager hands out.
-type Pooled = diesel::r2d2::PooledConnection<
-    diesel_sharded::blocking::ShardedConnectionManager<Conn>,
->;
+/// What [`through_both`] works with.
+pub(crate) mod both {
+    use super::{Conn, Fleet};
+
+    pub(crate) use super::schema;
+
+    pub(crate) type Sharded = super::Sharded;
+
+    /// What an outer pool of the manager hands out.
+    pub(crate) type Pooled =
+        diesel::r2d2::PooledConnection<diesel_sharded::blocking::ShardedConnectionManager<Conn>>;
+
+    pub(crate) fn fleet() -> Fleet {
+        let fleet = Fleet::new(&["a", "b"]);
+        for shard in ["a", "b"] {
+            schema::create(&mut fleet.direct(shard));
+        }
+        fleet
+    }
+}
+
+use both::Pooled;
 
 /// The backend's marker type.
 type Db = <Conn as diesel::Connection>::Backend;
 
 #[path = "surface/associations.rs"]
 mod associations;
+#[path = "surface/customizers.rs"]
+mod customizers;
 #[path = "surface/errors.rs"]
 mod errors;
 #[path = "surface/generic_code.rs"]
@@ -42,6 +61,8 @@ mod generic_code;
 mod instrumentation;
 #[path = "surface/keys.rs"]
 mod keys;
+#[path = "surface/literals.rs"]
+mod literals;
 #[path = "surface/migrations.rs"]
 mod migrations;
 #[path = "surface/outer_pool.rs"]
@@ -51,9 +72,9 @@ mod queries;
 #[path = "surface/raw_access.rs"]
 mod raw_access;
 #[path = "surface/recorder.rs"]
-mod recorder;
+pub(crate) mod recorder;
 #[path = "surface/schema.rs"]
-mod schema;
+pub(crate) mod schema;
 #[path = "surface/statement_cache.rs"]
 mod statement_cache;
 #[path = "surface/test_transactions.rs"]

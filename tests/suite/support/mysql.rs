@@ -115,6 +115,11 @@ pub(crate) fn session<C: LoadConnection<Backend = Mysql>>(conn: &mut C) -> Query
     diesel::select(connection_id()).get_result(conn)
 }
 
+/// How a connection is made, for tests that connect by a function of their own.
+pub(crate) fn open(url: &str) -> ConnectionResult<Conn> {
+    Conn::establish(url)
+}
+
 fn admin(database: &Database) -> Conn {
     Conn::establish(&database.admin).expect("the test server answers")
 }

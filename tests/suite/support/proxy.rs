@@ -20,8 +20,13 @@ struct Shared {
 impl Proxy {
     /// A proxy in front of the server of this URL.
     pub(crate) fn new(url: &str) -> Self {
+        Self::on(0, url)
+    }
+
+    /// The same on a port of this machine; 0 for any.
+    pub(crate) fn on(port: u16, url: &str) -> Self {
         let url = url::Url::parse(url).expect("a URL");
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let listener = TcpListener::bind(("127.0.0.1", port)).expect("a free port");
         let shared = Arc::new(Shared {
             server: (
                 url.host_str().expect("a host").to_owned(),

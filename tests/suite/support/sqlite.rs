@@ -63,7 +63,8 @@ impl Fleet {
     }
 }
 
-fn open(url: &str) -> ConnectionResult<Conn> {
+/// How a connection is made, for tests that connect by a function of their own.
+pub(crate) fn open(url: &str) -> ConnectionResult<Conn> {
     let mut conn = Conn::establish(url)?;
     // The wait first: switching to WAL takes a lock.
     conn.batch_execute(

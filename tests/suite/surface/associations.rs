@@ -2,6 +2,7 @@
 
 use diesel::prelude::*;
 
+use super::both;
 use super::schema::{self, Post, User, users};
 
 #[test]

@@ -9,7 +9,10 @@ use diesel_sharded::Error;
 use super::{Fleet, ids, insert, whoami};
 
 fn is_unique(error: &DieselError) -> bool {
-    matches!(error, DieselError::DatabaseError(DatabaseErrorKind::UniqueViolation, _))
+    matches!(
+        error,
+        DieselError::DatabaseError(DatabaseErrorKind::UniqueViolation, _)
+    )
 }
 
 #[test]
@@ -18,11 +21,25 @@ fn a_database_error_stays_diesels_own() {
     let shards = fleet.manager();
     insert(&mut shards.get_on("a").unwrap(), 1).unwrap();
 
-    assert!(is_unique(&insert(&mut shards.get_on("a").unwrap(), 1).unwrap_err()));
-    assert!(is_unique(&shards.on("a", || insert(&mut shards.get()?, 1)).unwrap_err()));
-    assert!(is_unique(&shards.transaction_on("a", |conn| insert(conn, 1)).unwrap_err()));
+    assert!(is_unique(
+        &insert(&mut shards.get_on("a").unwrap(), 1).unwrap_err()
+    ));
+    assert!(is_unique(
+        &shards
+            .on("a", || insert(&mut shards.get()?, 1))
+            .unwrap_err()
+    ));
+    assert!(is_unique(
+        &shards
+            .transaction_on("a", |conn| insert(conn, 1))
+            .unwrap_err()
+    ));
     let pool = shards.clone().into_pool();
-    assert!(is_unique(&shards.on("a", || insert(&mut pool.get().unwrap(), 1)).unwrap_err()));
+    assert!(is_unique(
+        &shards
+            .on("a", || insert(&mut pool.get().unwrap(), 1))
+            .unwrap_err()
+    ));
     // In our own error it is still there, and comes out again as it was.
     let error = shards
         .transaction_on("a", |conn| Ok::<_, Error>(insert(conn, 1)?))
@@ -30,7 +47,9 @@ fn a_database_error_stays_diesels_own() {
     assert!(matches!(&error, Error::Database { source, .. } if is_unique(source)));
     assert!(is_unique(&DieselError::from(error)));
     // With the details of the database.
-    let error = shards.transaction_on("a", |conn| insert(conn, 1)).unwrap_err();
+    let error = shards
+        .transaction_on("a", |conn| insert(conn, 1))
+        .unwrap_err();
     let DieselError::DatabaseError(_, information) = error else {
         panic!("{error:?}");
     };
@@ -95,7 +114,8 @@ fn question_marks_work_with_an_applications_error() {
         insert(&mut shards.get_on("a")?, 1)?;
         shards.transaction_on("b", |conn| {
             insert(conn, 2)?;
-            conn.ensure_owns("none", &1).map_or(Ok(()), |()| Err(AppError::Domain("owned?")))
+            conn.ensure_owns("none", &1)
+                .map_or(Ok(()), |()| Err(AppError::Domain("owned?")))
         })?;
         shards.on("a", || {
             let mut conn = pool.get()?;
@@ -104,16 +124,27 @@ fn question_marks_work_with_an_applications_error() {
     };
     assert_eq!(all_is_well().unwrap(), "a");
 
-    let unknown = shards.transaction_on("c", |_| Ok::<_, AppError>(())).unwrap_err();
+    let unknown = shards
+        .transaction_on("c", |_| Ok::<_, AppError>(()))
+        .unwrap_err();
     assert!(matches!(&unknown, AppError::Diesel(_)));
-    assert!(matches!(Error::find(&unknown), Some(Error::UnknownShard { .. })));
+    assert!(matches!(
+        Error::find(&unknown),
+        Some(Error::UnknownShard { .. })
+    ));
     let unknown = || -> Result<(), AppError> {
         shards.get_on("c")?;
         Ok(())
     };
     let unknown = unknown().unwrap_err();
-    assert!(matches!(&unknown, AppError::Sharded(Error::UnknownShard { .. })));
-    assert!(matches!(Error::find(&unknown), Some(Error::UnknownShard { .. })));
+    assert!(matches!(
+        &unknown,
+        AppError::Sharded(Error::UnknownShard { .. })
+    ));
+    assert!(matches!(
+        Error::find(&unknown),
+        Some(Error::UnknownShard { .. })
+    ));
 
     let refused = shards.transaction_on("a", |conn| {
         insert(conn, 3)?;
@@ -146,7 +177,10 @@ fn question_marks_work_with_boxed_errors() {
         })
     };
     let error = boxed().unwrap_err();
-    assert!(matches!(Error::find(&*error), Some(Error::PinnedElsewhere { .. })), "{error:?}");
+    assert!(
+        matches!(Error::find(&*error), Some(Error::PinnedElsewhere { .. })),
+        "{error:?}"
+    );
 
     let anything = || -> Result<(), Anything> {
         shards.on("a", || {
@@ -156,24 +190,28 @@ fn question_marks_work_with_boxed_errors() {
         })
     };
     let error = anything().unwrap_err();
-    assert!(matches!(Error::find(&*error.0), Some(Error::RouteMismatch { .. })), "{error:?}");
+    assert!(
+        matches!(Error::find(&*error.0), Some(Error::RouteMismatch { .. })),
+        "{error:?}"
+    );
 
     let own = shards.transaction_on("a", |_| Err::<(), _>(Anything::from(fmt::Error)));
     assert!(own.unwrap_err().0.is::<fmt::Error>());
     assert_eq!(fleet.rows("a"), [0_i64; 0]);
 }
 
+fn no_route() -> Error {
+    Error::NoRoute { known: vec![] }
+}
+
+fn in_diesel() -> DieselError {
+    no_route().into()
+}
+
 #[test]
 fn ours_is_found_in_every_wrapping() {
-    fn no_route() -> Error {
-        Error::NoRoute { known: vec![] }
-    }
-    fn in_diesel() -> DieselError {
-        no_route().into()
-    }
     let wrappings: Vec<Box<dyn StdError>> = vec![
         Box::new(no_route()),
-        Box::new(Box::new(no_route())),
         Box::new(in_diesel()),
         Box::new(DieselError::QueryBuilderError(Box::new(in_diesel()))),
         Box::new(DieselError::DeserializationError(Box::new(no_route()))),
@@ -186,15 +224,19 @@ fn ours_is_found_in_every_wrapping() {
             rollback_error: Box::new(in_diesel()),
             commit_error: Box::new(diesel::NotFound),
         }),
-        Box::new(diesel::ConnectionError::CouldntSetupConfiguration(in_diesel())),
+        Box::new(diesel::ConnectionError::CouldntSetupConfiguration(
+            in_diesel(),
+        )),
         Box::new(diesel::r2d2::Error::QueryError(in_diesel())),
         Box::new(diesel::r2d2::Error::ConnectionError(
             diesel::ConnectionError::CouldntSetupConfiguration(in_diesel()),
         )),
         Box::new(AppError::Diesel(in_diesel())),
         Box::new(AppError::Sharded(no_route())),
-        Box::new(std::io::Error::other(in_diesel())),
-        Box::new(Error::Database { shard: None, source: in_diesel() }),
+        Box::new(Error::Database {
+            shard: None,
+            source: in_diesel(),
+        }),
     ];
     for wrapping in wrappings {
         let found = Error::find(&*wrapping);
@@ -211,6 +253,22 @@ fn ours_is_found_in_every_wrapping() {
     ];
     for foreign in foreign {
         assert!(Error::find(&*foreign).is_none(), "{foreign:?}");
+    }
+}
+
+/// Like `QueryBuilderError`, these answer with the source of what they hold.
+#[test]
+fn ours_is_found_in_the_boxes_of_the_standard_library() {
+    let wrappings: Vec<Box<dyn StdError>> = vec![
+        Box::new(std::io::Error::other(no_route())),
+        Box::new(std::io::Error::other(in_diesel())),
+        Box::new(Box::new(no_route())),
+        Box::new(Box::new(in_diesel())),
+        Box::new(std::sync::Arc::new(no_route())),
+    ];
+    for wrapping in wrappings {
+        let found = Error::find(&*wrapping);
+        assert!(matches!(found, Some(Error::NoRoute { .. })), "{wrapping:?}");
     }
 }
 

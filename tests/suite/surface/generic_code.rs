@@ -5,13 +5,17 @@ use diesel::prelude::*;
 use diesel::r2d2::R2D2Connection;
 use diesel::result::Error as DieselError;
 
+use super::both;
 use super::schema::{self, NewUser, users};
 use super::{Conn, Db, Fleet, Pooled, Sharded, ids, insert};
 
 /// A repository written for the backend's own connection.
 fn for_plain(conn: &mut Conn) -> QueryResult<i64> {
     diesel::insert_into(users::table)
-        .values(&NewUser { name: "plain", hair_color: None })
+        .values(&NewUser {
+            name: "plain",
+            hair_color: None,
+        })
         .execute(conn)?;
     users::table.count().get_result(conn)
 }
@@ -20,7 +24,10 @@ fn for_plain(conn: &mut Conn) -> QueryResult<i64> {
 fn for_any<C: LoadConnection<Backend = Db>>(conn: &mut C) -> QueryResult<i64> {
     conn.transaction(|conn| {
         diesel::insert_into(users::table)
-            .values(&NewUser { name: "any", hair_color: None })
+            .values(&NewUser {
+                name: "any",
+                hair_color: None,
+            })
             .execute(conn)?;
         users::table.count().get_result(conn)
     })
@@ -52,7 +59,8 @@ fn functions_for_plain_and_for_any_connections_take_ours() {
         assert_eq!(for_plain(conn), Ok(1));
         assert_eq!(for_any(conn), Ok(2));
         assert_eq!(schema::names(conn), ["plain", "any"]);
-        conn.transaction(|conn| for_plain(conn).map(|_| ())).unwrap_err();
+        conn.transaction(|conn| for_plain(conn).map(|_| ()))
+            .unwrap_err();
         conn.transaction(|conn| {
             diesel::delete(users::table).execute(conn)?;
             for_plain(conn)
@@ -67,7 +75,9 @@ fn owned_connections_move_into_structures_and_threads() {
     let fleet = Fleet::new(&["a"]);
     schema::create(&mut fleet.direct("a"));
     let shards = fleet.manager();
-    let mut repository = Repository { conn: shards.get_on("a").unwrap() };
+    let mut repository = Repository {
+        conn: shards.get_on("a").unwrap(),
+    };
     for_plain(&mut repository.conn).unwrap();
     assert_eq!(repository.count(), Ok(1));
     assert_eq!(for_deref(repository.conn), Ok(1));
@@ -88,11 +98,14 @@ fn boxed_connections() {
     let fleet = Fleet::new(&["a", "b"]);
     let shards = fleet.manager();
     let pool = shards.clone().into_pool();
-    let pooled: Pooled = shards.on("b", || Ok::<_, DieselError>(pool.get().unwrap())).unwrap();
+    let pooled: Pooled = shards
+        .on("b", || Ok::<_, DieselError>(pool.get().unwrap()))
+        .unwrap();
     let mut boxed: Vec<Box<dyn BoxableConnection<Db>>> =
         vec![Box::new(shards.get_on("a").unwrap()), Box::new(pooled)];
     for conn in &mut boxed {
-        conn.batch_execute("INSERT INTO items (id) VALUES (7)").unwrap();
+        conn.batch_execute("INSERT INTO items (id) VALUES (7)")
+            .unwrap();
     }
     let sharded: &mut Sharded = boxed[0].downcast_mut().unwrap();
     assert_eq!(ids(sharded), Ok(vec![7]));
@@ -127,7 +140,8 @@ fn it_is_established_like_any_connection() {
 
     // The way in which suites written for a plain connection keep their tests apart.
     conn.begin_test_transaction().unwrap();
-    conn.transaction(|conn| diesel::delete(schema::posts::table).execute(conn)).unwrap();
+    conn.transaction(|conn| diesel::delete(schema::posts::table).execute(conn))
+        .unwrap();
     conn.transaction(|conn| {
         diesel::delete(users::table).execute(conn)?;
         Err::<(), _>(DieselError::RollbackTransaction)
@@ -153,9 +167,17 @@ fn establishing_fails_like_any_connection() {
         _ => "mysql://nobody@127.0.0.1:1/nothing",
     };
     let error = Sharded::establish(url).map(|_| ()).unwrap_err();
-    assert!(matches!(error, diesel::ConnectionError::BadConnection(_)), "{error:?}");
-    let error = Sharded::establish("no-such-scheme://x").map(|_| ()).unwrap_err();
-    assert!(matches!(error, diesel::ConnectionError::InvalidConnectionUrl(_)), "{error:?}");
+    assert!(
+        matches!(error, diesel::ConnectionError::BadConnection(_)),
+        "{error:?}"
+    );
+    let error = Sharded::establish("no-such-scheme://x")
+        .map(|_| ())
+        .unwrap_err();
+    assert!(
+        matches!(error, diesel::ConnectionError::InvalidConnectionUrl(_)),
+        "{error:?}"
+    );
 }
 
 #[test]

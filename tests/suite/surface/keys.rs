@@ -21,7 +21,10 @@ impl ToShardKey for UserId {
 fn sharded(fleet: &Fleet) -> Manager {
     fleet
         .builder()
-        .keyspace("orders", KeyspaceConfig::new(RuleSpec::hash(["a", "b"], 64)))
+        .keyspace(
+            "orders",
+            KeyspaceConfig::new(RuleSpec::hash(["a", "b"], 64)),
+        )
         .keyspace("turns", KeyspaceConfig::new(RuleSpec::modulo(["a", "b"])))
         .keyspace(
             "countries",
@@ -32,7 +35,7 @@ fn sharded(fleet: &Fleet) -> Manager {
             ),
         )
         .build()
-        .unwrap()
+        .expect("the topology is valid")
 }
 
 #[test]
@@ -46,7 +49,9 @@ fn a_row_is_stored_and_found_by_its_key() {
         expected.entry(home.to_string()).or_default().push(id);
         // Each way to work with a key leads to the same place.
         match id % 4 {
-            0 => orders.transaction_for(&UserId(id), |conn| insert(conn, id)).unwrap(),
+            0 => orders
+                .transaction_for(&UserId(id), |conn| insert(conn, id))
+                .unwrap(),
             1 => insert(&mut orders.get(&id).unwrap(), id).unwrap(),
             2 => orders
                 .on(&i16::try_from(id).unwrap(), || {
@@ -62,7 +67,10 @@ fn a_row_is_stored_and_found_by_its_key() {
         assert_eq!(route.shard(), home);
         assert_eq!(orders.resolve(&UserId(id)).unwrap().shard(), home);
         assert_eq!(orders.get(&UserId(id)).unwrap().shard(), Some(home));
-        assert_eq!(whoami(&mut orders.get(&UserId(id)).unwrap()).unwrap(), home.as_str());
+        assert_eq!(
+            whoami(&mut orders.get(&UserId(id)).unwrap()).unwrap(),
+            home.as_str()
+        );
     }
     assert_eq!(expected.len(), 2, "{expected:?}");
     for (shard, rows) in expected {
@@ -74,25 +82,45 @@ fn a_row_is_stored_and_found_by_its_key() {
 fn a_key_without_a_place_is_refused_everywhere() {
     let fleet = Fleet::new(&["a", "b"]);
     let shards = sharded(&fleet);
-    let (orders, countries) =
-        (shards.keyspace("orders").unwrap(), shards.keyspace("countries").unwrap());
-    assert!(matches!(shards.keyspace("order"), Err(Error::UnknownKeyspace { .. })));
+    let (orders, countries) = (
+        shards.keyspace("orders").unwrap(),
+        shards.keyspace("countries").unwrap(),
+    );
+    assert!(matches!(
+        shards.keyspace("order"),
+        Err(Error::UnknownKeyspace { .. })
+    ));
 
     let none = None::<UserId>;
-    assert!(matches!(orders.locate(&none), Err(Error::NullShardKey { .. })));
-    assert!(matches!(orders.route(&none), Err(Error::NullShardKey { .. })));
+    assert!(matches!(
+        orders.locate(&none),
+        Err(Error::NullShardKey { .. })
+    ));
+    assert!(matches!(
+        orders.route(&none),
+        Err(Error::NullShardKey { .. })
+    ));
     assert!(matches!(orders.get(&none), Err(Error::NullShardKey { .. })));
     let ran = orders.on(&none, || -> QueryResult<()> { panic!("it must not run") });
-    assert!(matches!(ours(&ran.unwrap_err()), Error::NullShardKey { .. }));
+    assert!(matches!(
+        ours(&ran.unwrap_err()),
+        Error::NullShardKey { .. }
+    ));
     let ran = orders.transaction_for(&none, |_| -> QueryResult<()> { panic!("it must not run") });
-    assert!(matches!(ours(&ran.unwrap_err()), Error::NullShardKey { .. }));
+    assert!(matches!(
+        ours(&ran.unwrap_err()),
+        Error::NullShardKey { .. }
+    ));
 
     assert!(matches!(orders.locate("7"), Err(Error::KeyType { .. })));
     assert!(matches!(countries.locate(&7), Err(Error::KeyType { .. })));
     let ran = countries.transaction_for("ES", |_| -> Result<(), Error> { panic!("must not run") });
     assert!(matches!(ran, Err(Error::NotCovered { .. })));
     assert_eq!(countries.locate(" DE ").unwrap().shard(), "a");
-    assert_eq!(orders.locate(&i64::MIN).unwrap(), orders.locate(&i128::from(i64::MIN)).unwrap());
+    assert_eq!(
+        orders.locate(&i64::MIN).unwrap(),
+        orders.locate(&i128::from(i64::MIN)).unwrap()
+    );
 }
 
 #[test]
@@ -115,9 +143,18 @@ fn items_are_grouped_by_shard_in_their_order() {
             ("b", [1, -1, 3].map(Some).as_slice())
         ]
     );
-    let refused: Vec<_> = grouped.refused.iter().map(|one| (one.index, one.item)).collect();
+    let refused: Vec<_> = grouped
+        .refused
+        .iter()
+        .map(|one| (one.index, one.item))
+        .collect();
     assert_eq!(refused, [(3, None), (7, None)]);
-    assert!(grouped.refused.iter().all(|one| matches!(one.error, Error::NullShardKey { .. })));
+    assert!(
+        grouped
+            .refused
+            .iter()
+            .all(|one| matches!(one.error, Error::NullShardKey { .. }))
+    );
 
     // One transaction per shard, with items that are not Copy.
     let rows: Vec<String> = (0..6).map(|id| id.to_string()).collect();
@@ -125,11 +162,15 @@ fn items_are_grouped_by_shard_in_their_order() {
     for (shard, rows) in turns.group_by_shard(rows, parse).by_shard {
         shards
             .transaction_on(shard, |conn| {
-                rows.iter().try_for_each(|row| insert(conn, parse(row)).map(|_| ()))
+                rows.iter()
+                    .try_for_each(|row| insert(conn, parse(row)).map(|_| ()))
             })
             .unwrap();
     }
-    assert_eq!((fleet.rows("a"), fleet.rows("b")), (vec![0, 2, 4], vec![1, 3, 5]));
+    assert_eq!(
+        (fleet.rows("a"), fleet.rows("b")),
+        (vec![0, 2, 4], vec![1, 3, 5])
+    );
 }
 
 #[test]
@@ -147,7 +188,10 @@ fn a_connection_knows_which_keys_are_its_own() {
                 conn.ensure_owns("turns", &None::<i32>),
                 Err(Error::NullShardKey { .. })
             ));
-            assert!(matches!(conn.ensure_owns("turns", "2"), Err(Error::KeyType { .. })));
+            assert!(matches!(
+                conn.ensure_owns("turns", "2"),
+                Err(Error::KeyType { .. })
+            ));
             assert!(matches!(
                 conn.ensure_owns("nothing", &2),
                 Err(Error::UnknownKeyspace { .. })
@@ -161,7 +205,10 @@ fn a_connection_knows_which_keys_are_its_own() {
 
     let pool = shards.clone().into_pool();
     let mut conn = pool.get().unwrap();
-    assert!(matches!(conn.ensure_owns("turns", &2), Err(Error::NoRoute { .. })));
+    assert!(matches!(
+        conn.ensure_owns("turns", &2),
+        Err(Error::NoRoute { .. })
+    ));
     shards.on("b", || conn.ensure_owns("turns", &3)).unwrap();
     assert_eq!(conn.shard().unwrap().as_str(), "b");
 }
@@ -174,7 +221,10 @@ fn a_transaction_for_a_key_pins_its_shard() {
     turns
         .transaction_for(&0, |conn| {
             assert!(matches!(turns.get(&1), Err(Error::PinnedElsewhere { .. })));
-            assert!(matches!(turns.get(&2), Err(Error::AlreadyInTransaction { .. })));
+            assert!(matches!(
+                turns.get(&2),
+                Err(Error::AlreadyInTransaction { .. })
+            ));
             let nested = turns.transaction_for(&1, |_| Ok::<_, Error>(()));
             assert!(matches!(nested, Err(Error::PinnedElsewhere { .. })));
             insert(conn, 0)?;

@@ -5,11 +5,10 @@ use std::path::Path;
 use diesel::migration::{Migration, MigrationSource};
 use diesel::prelude::*;
 use diesel_migrations::{
-    EmbeddedMigrations, FileBasedMigrations, HarnessWithOutput, MigrationHarness,
-    embed_migrations,
+    EmbeddedMigrations, FileBasedMigrations, HarnessWithOutput, MigrationHarness, embed_migrations,
 };
 
-use super::{Db, ids};
+use super::{Db, both, ids};
 
 const EMBEDDED: EmbeddedMigrations = embed_migrations!("tests/suite/migrations");
 
@@ -48,8 +47,7 @@ fn write(folder: &Path, name: &str, up: &str, down: &str, in_transaction: bool) 
     std::fs::write(folder.join("up.sql"), up).expect("a file");
     std::fs::write(folder.join("down.sql"), down).expect("a file");
     if !in_transaction {
-        std::fs::write(folder.join("metadata.toml"), "run_in_transaction = false")
-            .expect("a file");
+        std::fs::write(folder.join("metadata.toml"), "run_in_transaction = false").expect("a file");
     }
 }
 
@@ -58,8 +56,20 @@ fn migrations_from_files_run_with_and_without_a_transaction() {
     through_both!(|conn| {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path();
-        write(path, "2024-01-01-000000_one", "INSERT INTO items (id) VALUES (1);", "DELETE FROM items WHERE id = 1;", true);
-        write(path, "2024-01-02-000000_two", "INSERT INTO items (id) VALUES (2);", "DELETE FROM items WHERE id = 2;", false);
+        write(
+            path,
+            "2024-01-01-000000_one",
+            "INSERT INTO items (id) VALUES (1);",
+            "DELETE FROM items WHERE id = 1;",
+            true,
+        );
+        write(
+            path,
+            "2024-01-02-000000_two",
+            "INSERT INTO items (id) VALUES (2);",
+            "DELETE FROM items WHERE id = 2;",
+            false,
+        );
         let source = FileBasedMigrations::from_path(path).unwrap();
         let mut output = Vec::new();
         HarnessWithOutput::new(&mut *conn, &mut output)
@@ -70,7 +80,13 @@ fn migrations_from_files_run_with_and_without_a_transaction() {
         assert_eq!(ids(conn), Ok(vec![1, 2]));
 
         // One that fails in its second statement leaves nothing of the first.
-        write(path, "2024-01-03-000000_three", "INSERT INTO items (id) VALUES (3); NONSENSE;", "", true);
+        write(
+            path,
+            "2024-01-03-000000_three",
+            "INSERT INTO items (id) VALUES (3); NONSENSE;",
+            "",
+            true,
+        );
         let source = FileBasedMigrations::from_path(path).unwrap();
         conn.run_pending_migrations(source.clone()).unwrap_err();
         assert_eq!(ids(conn), Ok(vec![1, 2]));

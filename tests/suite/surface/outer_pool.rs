@@ -1,11 +1,10 @@
 //! The swap-in: `r2d2::Pool<ShardedConnectionManager<C>>`.
 
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use diesel::connection::{Connection, SimpleConnection};
 use diesel::prelude::*;
-use diesel::r2d2::{CustomizeConnection, HandleError, Pool, TestCustomizer};
+use diesel::r2d2::{Pool, TestCustomizer};
 use diesel::result::Error as DieselError;
 use diesel_sharded::Error;
 
@@ -33,7 +32,11 @@ fn each_checkout_goes_where_the_route_says() {
         shards.clone().into_pool(),
         Pool::builder().max_size(3).build(shards.clone()).unwrap(),
         Pool::new(shards.clone()).unwrap(),
-        Pool::builder().min_idle(Some(0)).test_on_check_out(false).build(shards.clone()).unwrap(),
+        Pool::builder()
+            .min_idle(Some(0))
+            .test_on_check_out(false)
+            .build(shards.clone())
+            .unwrap(),
     ] {
         let app = App { pool };
         shards
@@ -46,9 +49,49 @@ fn each_checkout_goes_where_the_route_says() {
             .unwrap();
         assert_eq!((fleet.rows("a"), fleet.rows("b")), (vec![1, 3], vec![2]));
         for shard in ["a", "b"] {
-            fleet.direct(shard).batch_execute("DELETE FROM items").unwrap();
+            fleet
+                .direct(shard)
+                .batch_execute("DELETE FROM items")
+                .unwrap();
         }
     }
+}
+
+#[test]
+fn every_way_to_take_a_handle_obeys_the_route() {
+    let fleet = Fleet::new(&["a", "b"]);
+    let shards = fleet.manager();
+    let pool = shards.clone().into_pool();
+    shards
+        .on("b", || {
+            assert_eq!(whoami(&mut pool.get().unwrap())?, "b");
+            assert_eq!(whoami(&mut pool.try_get().unwrap())?, "b");
+            assert_eq!(
+                whoami(&mut pool.get_timeout(Duration::from_secs(1)).unwrap())?,
+                "b"
+            );
+            Ok::<_, DieselError>(())
+        })
+        .unwrap();
+    assert_eq!(idle(&shards, "b"), (1, 1));
+}
+
+/// Diesel's own manager over ours: each connection has a topology of its own.
+#[test]
+fn diesels_own_manager_takes_our_connection() {
+    let fleet = Fleet::new(&["a"]);
+    let pool = Pool::builder()
+        .max_size(1)
+        .connection_customizer(Box::new(TestCustomizer))
+        .build(diesel::r2d2::ConnectionManager::<Sharded>::new(
+            fleet.url("a"),
+        ))
+        .unwrap();
+    for id in 1..4 {
+        insert(&mut pool.get().unwrap(), id).unwrap();
+    }
+    assert_eq!(ids(&mut pool.get().unwrap()), Ok(vec![1, 2, 3]));
+    assert_eq!(fleet.rows("a"), [0_i64; 0]);
 }
 
 #[test]
@@ -114,18 +157,20 @@ fn an_unknown_shard_is_answered_at_once() {
         .connection_timeout(Duration::from_secs(30))
         .build(shards.clone())
         .unwrap();
-    let start = Instant::now();
-    let error = shards
-        .on("bb", || {
-            let mut conn = pool.get().expect("not reached");
-            whoami(&mut conn)
-        })
-        .unwrap_err();
-    assert!(start.elapsed() < Duration::from_millis(100), "{:?}", start.elapsed());
-    let Error::UnknownShard { shard, nearest, .. } = ours(&error) else {
-        panic!("{error:?}");
-    };
-    assert_eq!((shard.as_str(), nearest.unwrap().as_str()), ("bb", "b"));
+    // The best of a few: other tests want the processor, too.
+    let times = (0..5).map(|_| {
+        let start = Instant::now();
+        let error = shards
+            .on("bb", || whoami(&mut pool.get().expect("not reached")))
+            .unwrap_err();
+        let Error::UnknownShard { shard, nearest, .. } = ours(&error) else {
+            panic!("{error:?}");
+        };
+        assert_eq!((shard.as_str(), nearest.unwrap().as_str()), ("bb", "b"));
+        start.elapsed()
+    });
+    let best = times.min().unwrap();
+    assert!(best < Duration::from_millis(50), "{best:?}");
 }
 
 /// A manager whose shard `down` does not connect as long as the switch says so.
@@ -142,7 +187,7 @@ fn with_a_shard_down(fleet: &Fleet) -> (Manager, std::sync::Arc<std::sync::atomi
             super::Conn::establish(node.url().expose())
         })
         .build()
-        .unwrap();
+        .expect("the topology is valid");
     (shards, down)
 }
 
@@ -157,9 +202,15 @@ fn a_failed_binding_is_told_by_the_first_statement_and_forgotten() {
         .unwrap();
     let start = Instant::now();
     let mut conn = shards
-        .on("b", || Ok::<_, DieselError>(pool.get().expect("a handle is always there")))
+        .on("b", || {
+            Ok::<_, DieselError>(pool.get().expect("a handle is always there"))
+        })
         .unwrap();
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    assert!(
+        start.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        start.elapsed()
+    );
     assert_eq!(conn.shard(), None);
     // It is told wherever the statement stands, because that is what the checkout was for.
     let error = insert(&mut conn, 1).unwrap_err();
@@ -175,7 +226,9 @@ fn a_failed_binding_is_told_by_the_first_statement_and_forgotten() {
 
     down.store(false, std::sync::atomic::Ordering::SeqCst);
     crate::support::eventually("shard b is back", || {
-        shards.on("b", || insert(&mut pool.get().unwrap(), 2)).is_ok()
+        shards
+            .on("b", || insert(&mut pool.get().unwrap(), 2))
+            .is_ok()
     });
     assert_eq!((fleet.rows("a"), fleet.rows("b")), (vec![1], vec![2]));
 }
@@ -191,7 +244,10 @@ fn a_failed_binding_that_nobody_asked_for_is_not_the_next_ones() {
             Ok::<_, DieselError>(())
         })
         .unwrap();
-    assert_eq!(shards.on("a", || insert(&mut pool.get().unwrap(), 1)), Ok(1));
+    assert_eq!(
+        shards.on("a", || insert(&mut pool.get().unwrap(), 1)),
+        Ok(1)
+    );
 }
 
 #[test]
@@ -209,10 +265,12 @@ fn a_pinned_scope_is_told_by_the_first_statement() {
     assert_eq!(fleet.rows("a"), [2]);
 }
 
-fn idle(shards: &Manager, shard: &str) -> (u32, u32) {
+/// The connections of a shard's node, and how many of them are idle.
+pub(super) fn idle(shards: &Manager, shard: &str) -> (u32, u32) {
     let status = shards.status();
     let node = status.nodes.iter().find(|node| node.shard == shard);
-    node.map(|node| (node.connections, node.idle)).expect("a node")
+    node.map(|node| (node.connections, node.idle))
+        .expect("a node")
 }
 
 #[test]
@@ -246,7 +304,9 @@ fn a_returned_handle_gives_its_connection_back_to_the_node() {
     assert_eq!(pool.state().connections, 2);
     fleet.assert_nothing_open("a");
     assert_eq!(fleet.rows("a"), [0_i64; 0]);
-    shards.on("a", || insert(&mut pool.get().unwrap(), 2)).unwrap();
+    shards
+        .on("a", || insert(&mut pool.get().unwrap(), 2))
+        .unwrap();
 }
 
 #[test]
@@ -266,7 +326,9 @@ fn a_panic_gives_the_connection_back_clean() {
     assert!(panicked.is_err());
     fleet.assert_nothing_open("a");
     assert_eq!(fleet.rows("a"), [0_i64; 0]);
-    shards.on("a", || insert(&mut pool.get().unwrap(), 2)).unwrap();
+    shards
+        .on("a", || insert(&mut pool.get().unwrap(), 2))
+        .unwrap();
 }
 
 #[test]
@@ -274,63 +336,23 @@ fn into_pool_has_room_for_every_node() {
     let fleet = Fleet::new(&["a", "b"]);
     let pool = fleet.manager_of_size(3).into_pool();
     assert_eq!(pool.max_size(), 6);
-    assert_eq!(pool.test_on_check_out(), true);
-}
-
-#[derive(Debug)]
-struct ToChannel(mpsc::Sender<String>);
-
-impl HandleError<diesel::r2d2::Error> for ToChannel {
-    fn handle_error(&self, error: diesel::r2d2::Error) {
-        let _ = self.0.send(error.to_string());
-    }
-}
-
-#[test]
-fn a_test_customizer_is_told_why_it_cannot_work() {
-    let fleet = Fleet::new(&["a"]);
-    let (errors, said) = mpsc::channel();
-    let pool: Pool<Manager> = Pool::builder()
-        .max_size(1)
-        .connection_customizer(Box::new(TestCustomizer))
-        .error_handler(Box::new(ToChannel(errors)))
-        .build_unchecked(fleet.manager());
-    let text = said.recv_timeout(Duration::from_secs(10)).unwrap();
-    assert!(text.contains("TestCustomizer") && text.contains("outer pool"), "{text}");
-    drop(pool);
+    assert!(pool.test_on_check_out());
 }
 
 #[test]
 fn a_handle_that_was_not_tested_at_checkout_takes_a_test_transaction() {
     let fleet = Fleet::new(&["a"]);
     let shards = fleet.manager_of_size(1);
-    let pool = Pool::builder().max_size(1).test_on_check_out(false).build(shards.clone()).unwrap();
-    shards.on("a", || pool.get().unwrap().begin_test_transaction()).unwrap();
-    shards.on("a", || insert(&mut pool.get().unwrap(), 1)).unwrap();
-    assert_eq!(fleet.rows("a"), [0_i64; 0]);
-}
-
-#[derive(Debug)]
-struct CountsHandles(mpsc::Sender<()>);
-
-impl CustomizeConnection<Sharded, diesel::r2d2::Error> for CountsHandles {
-    fn on_acquire(&self, conn: &mut Sharded) -> Result<(), diesel::r2d2::Error> {
-        assert_eq!(conn.shard(), None);
-        let _ = self.0.send(());
-        Ok(())
-    }
-}
-
-#[test]
-fn other_customizers_see_unbound_handles() {
-    let fleet = Fleet::new(&["a"]);
-    let (acquired, seen) = mpsc::channel();
-    let shards = fleet.manager();
     let pool = Pool::builder()
-        .max_size(2)
-        .connection_customizer(Box::new(CountsHandles(acquired)))
+        .max_size(1)
+        .test_on_check_out(false)
         .build(shards.clone())
         .unwrap();
-    shards.on("a", || insert(&mut pool.get().unwrap(), 1)).unwrap();
-    assert_eq!(seen.try_iter().count(), 2);
+    shards
+        .on("a", || pool.get().unwrap().begin_test_transaction())
+        .unwrap();
+    shards
+        .on("a", || insert(&mut pool.get().unwrap(), 1))
+        .unwrap();
+    assert_eq!(fleet.rows("a"), [0_i64; 0]);
 }

@@ -1,10 +1,10 @@
 //! The backend's own connection inside ours.
 
-use diesel::connection::{Connection, SimpleConnection};
+use diesel::connection::{Connection, SimpleConnection, TransactionManager};
 use diesel::result::Error as DieselError;
 use diesel_sharded::{Error, RollbackReason};
 
-use super::{Conn, Fleet, ids, insert};
+use super::{Conn, Fleet, both, ids, insert};
 use crate::support::ours;
 
 #[test]
@@ -46,22 +46,11 @@ fn a_transaction_left_open_on_it_does_not_reach_the_pool() {
 
         let mut conn = shards.get_on("a").unwrap();
         let plain = conn.inner().unwrap();
-        <Conn as Connection>::TransactionManager::begin(plain);
+        <Conn as Connection>::TransactionManager::begin_transaction(plain).unwrap();
         raw(plain).unwrap();
         drop(conn);
         fleet.assert_nothing_open("a");
         assert_eq!(ids(&mut shards.get_on("a").unwrap()), Ok(vec![]));
-    }
-}
-
-/// Short for a transaction of Diesel's that nobody ends.
-trait Begin {
-    fn begin(conn: &mut Conn);
-}
-
-impl<T: diesel::connection::TransactionManager<Conn>> Begin for T {
-    fn begin(conn: &mut Conn) {
-        T::begin_transaction(conn).expect("a transaction begins");
     }
 }
 
@@ -79,7 +68,10 @@ fn what_it_does_to_the_transaction_around_it_is_noticed() {
         let error = swallowed.unwrap_err();
         assert!(matches!(
             error,
-            Error::RolledBack { reason: RollbackReason::FailedStatement, .. }
+            Error::RolledBack {
+                reason: RollbackReason::FailedStatement,
+                ..
+            }
         ));
         assert_eq!(fleet.rows("a"), [0_i64; 0]);
     } else {
@@ -94,7 +86,10 @@ fn what_it_does_to_the_transaction_around_it_is_noticed() {
         });
         assert!(matches!(
             ours(&ended.unwrap_err()),
-            Error::RolledBack { reason: RollbackReason::EndedByHand, .. }
+            Error::RolledBack {
+                reason: RollbackReason::EndedByHand,
+                ..
+            }
         ));
     }
     insert(&mut shards.get_on("a").unwrap(), 3).unwrap();
@@ -112,11 +107,62 @@ fn it_is_refused_where_a_statement_would_be() {
         let _: &mut Conn = &mut conn;
     }));
     let text = *refused.unwrap_err().downcast::<String>().unwrap();
-    assert!(text.contains("belongs to shard a") && text.contains("names b"), "{text}");
+    assert!(
+        text.contains("belongs to shard a") && text.contains("names b"),
+        "{text}"
+    );
     let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let _: &Conn = &conn;
     }));
     assert!(refused.is_err());
     drop(under_b);
     conn.inner().unwrap();
+}
+
+#[test]
+fn it_is_refused_in_a_transaction_under_another_route_however_the_connection_was_taken() {
+    fn panics(f: impl FnOnce()) -> String {
+        let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
+        *panic.unwrap_err().downcast::<String>().unwrap()
+    }
+
+    let fleet = Fleet::new(&["a", "b"]);
+    let shards = fleet.manager();
+    let mut conn = shards.get_on("a").unwrap();
+    shards.on("b", || conn.inner().map(|_| ())).unwrap();
+    conn.transaction(|conn| {
+        let _route = shards.route("b").unwrap().enter().unwrap();
+        let error = conn.inner().map(|_| ()).unwrap_err();
+        assert!(matches!(ours(&error), Error::RouteMismatch { .. }));
+        let text = panics(|| {
+            let _: &mut Conn = conn;
+        });
+        assert!(text.contains("names b"), "{text}");
+        let text = panics(|| {
+            let _: &Conn = conn;
+        });
+        assert!(text.contains("names b"), "{text}");
+        Ok::<_, DieselError>(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn an_unbound_handle_has_none_and_says_why() {
+    let fleet = Fleet::new(&["a"]);
+    let shards = fleet.manager();
+    let pool = shards.clone().into_pool();
+    let mut conn = pool.get().unwrap();
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _: &mut Conn = &mut conn;
+    }));
+    let text = *panicked.unwrap_err().downcast::<String>().unwrap();
+    assert!(text.contains("no route is in force"), "{text}");
+    shards
+        .on("a", || {
+            let plain: &mut Conn = &mut conn;
+            insert(plain, 1)
+        })
+        .unwrap();
+    assert_eq!(fleet.rows("a"), [1]);
 }

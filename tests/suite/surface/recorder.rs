@@ -6,18 +6,21 @@ use diesel::connection::{Instrumentation, InstrumentationEvent};
 
 /// The events of the connections that have a clone of it.
 #[derive(Clone, Default)]
-pub(super) struct Recorder(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Recorder(Arc<Mutex<Vec<String>>>);
 
 impl Recorder {
     /// What was written down since the last call.
-    pub(super) fn take(&self) -> Vec<String> {
+    pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().expect("not poisoned"))
     }
 
     /// How many statements were put into a connection's statement cache since the last `take`.
-    pub(super) fn cached(&self) -> usize {
+    pub(crate) fn cached(&self) -> usize {
         let events = self.0.lock().expect("not poisoned");
-        events.iter().filter(|event| event.starts_with("cache ")).count()
+        events
+            .iter()
+            .filter(|event| event.starts_with("cache "))
+            .count()
     }
 }
 
@@ -27,7 +30,7 @@ impl Instrumentation for Recorder {
     }
 }
 
-pub(super) fn describe(event: &InstrumentationEvent<'_>) -> String {
+pub(crate) fn describe(event: &InstrumentationEvent<'_>) -> String {
     match event {
         InstrumentationEvent::StartEstablishConnection { .. } => "connect".to_owned(),
         InstrumentationEvent::FinishEstablishConnection { error, .. } => {

@@ -34,29 +34,29 @@ diesel::allow_tables_to_appear_in_same_query!(users, posts, defaults);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Queryable, Selectable, Identifiable, AsChangeset)]
 #[diesel(table_name = users, treat_none_as_null = true)]
-pub(super) struct User {
-    pub(super) id: i32,
-    pub(super) name: String,
-    pub(super) hair_color: Option<String>,
+pub(crate) struct User {
+    pub(crate) id: i32,
+    pub(crate) name: String,
+    pub(crate) hair_color: Option<String>,
 }
 
 #[derive(Insertable)]
 #[diesel(table_name = users)]
-pub(super) struct NewUser<'a> {
-    pub(super) name: &'a str,
-    pub(super) hair_color: Option<&'a str>,
+pub(crate) struct NewUser<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) hair_color: Option<&'a str>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Queryable, Selectable, Identifiable, Associations)]
 #[diesel(table_name = posts, belongs_to(User))]
-pub(super) struct Post {
-    pub(super) id: i32,
-    pub(super) user_id: i32,
-    pub(super) title: String,
+pub(crate) struct Post {
+    pub(crate) id: i32,
+    pub(crate) user_id: i32,
+    pub(crate) title: String,
 }
 
 /// Makes the tables, in the backend's own words.
-pub(super) fn create(conn: &mut impl SimpleConnection) {
+pub(crate) fn create(conn: &mut impl SimpleConnection) {
     let id = match NAME {
         "sqlite" => "INTEGER PRIMARY KEY AUTOINCREMENT",
         "postgres" => "SERIAL PRIMARY KEY",
@@ -75,7 +75,7 @@ pub(super) fn create(conn: &mut impl SimpleConnection) {
 }
 
 /// Three users, the first with two posts and the second with one.
-pub(super) fn fill(conn: &mut impl SimpleConnection) {
+pub(crate) fn fill(conn: &mut impl SimpleConnection) {
     conn.batch_execute(
         "INSERT INTO users (name, hair_color) VALUES
              ('Sean', 'black'), ('Tess', NULL), ('Jim', 'black');
@@ -85,7 +85,7 @@ pub(super) fn fill(conn: &mut impl SimpleConnection) {
 }
 
 /// The names of the users, in the order of their ids.
-pub(super) fn names<C>(conn: &mut C) -> Vec<String>
+pub(crate) fn names<C>(conn: &mut C) -> Vec<String>
 where
     C: diesel::connection::LoadConnection<Backend = super::Db>,
 {

@@ -3,6 +3,7 @@
 use diesel::connection::{CacheSize, Connection};
 use diesel::prelude::*;
 
+use super::both;
 use super::recorder::Recorder;
 use super::schema::{User, users};
 use super::{Fleet, ids, insert};
@@ -13,7 +14,10 @@ fn a_statement_is_prepared_once() {
         let recorder = Recorder::default();
         conn.set_instrumentation(recorder.clone());
         for id in 0..5 {
-            assert_eq!(users::table.find(id).first::<User>(conn).optional(), Ok(None));
+            assert_eq!(
+                users::table.find(id).first::<User>(conn).optional(),
+                Ok(None)
+            );
         }
         assert_eq!(recorder.cached(), 1);
     });

@@ -17,7 +17,11 @@ fn depth(conn: &mut Sharded) -> Option<u32> {
 fn a_pool_of_one_keeps_its_connection_with_the_test_transaction() {
     let fleet = Fleet::new(&["a", "b"]);
     let shards = fleet.manager_of_size(1);
-    shards.get_on("a").unwrap().begin_test_transaction().unwrap();
+    shards
+        .get_on("a")
+        .unwrap()
+        .begin_test_transaction()
+        .unwrap();
 
     insert(&mut shards.get_on("a").unwrap(), 1).unwrap();
     shards.on("a", || insert(&mut shards.get()?, 2)).unwrap();
@@ -37,7 +41,11 @@ fn a_pool_of_one_keeps_its_connection_with_the_test_transaction() {
 fn a_transaction_in_it_is_a_savepoint() {
     let fleet = Fleet::new(&["a", "b"]);
     let shards = fleet.manager_of_size(1);
-    shards.get_on("a").unwrap().begin_test_transaction().unwrap();
+    shards
+        .get_on("a")
+        .unwrap()
+        .begin_test_transaction()
+        .unwrap();
 
     shards
         .transaction_on("a", |conn| {
@@ -78,7 +86,9 @@ fn it_works_through_an_outer_pool_too() {
     shards
         .on("a", || pool.get().unwrap().begin_test_transaction())
         .unwrap();
-    shards.on("a", || insert(&mut pool.get().unwrap(), 1)).unwrap();
+    shards
+        .on("a", || insert(&mut pool.get().unwrap(), 1))
+        .unwrap();
     shards.transaction_on("a", |conn| insert(conn, 2)).unwrap();
     let seen = shards.on("a", || ids(&mut pool.get().unwrap()));
     assert_eq!(seen, Ok(vec![1, 2]));

@@ -1,0 +1,340 @@
+//! BEGIN, COMMIT and ROLLBACK written by hand, past Diesel's bookkeeping.
+
+use diesel::connection::{AnsiTransactionManager, SimpleConnection, TransactionManager};
+use diesel::prelude::*;
+use diesel_sharded::{Error, RollbackReason};
+
+use super::backend::{Conn, Fleet, Manager, NAME, Sharded, ids, insert, whoami};
+use crate::support::{items, ours, said};
+
+/// A way to send a text, and whether the crate can read it on its way.
+type Way = (&'static str, bool, fn(&mut Sharded, &str) -> QueryResult<()>);
+
+const WAYS: [Way; 5] = [
+    ("batch_execute", true, |conn, sql| conn.batch_execute(sql)),
+    ("sql_query", true, |conn, sql| {
+        diesel::sql_query(sql).execute(conn).map(drop)
+    }),
+    ("inner", false, |conn, sql| conn.inner()?.batch_execute(sql)),
+    ("deref_mut", false, |conn, sql| (**conn).batch_execute(sql)),
+    ("a function of the backend's type", false, |conn, sql| {
+        fn raw(conn: &mut Conn, sql: &str) -> QueryResult<()> {
+            conn.batch_execute(sql)
+        }
+        raw(conn, sql)
+    }),
+];
+
+/// The next user of the one connection writes in autocommit, and everybody sees it.
+fn assert_clean(fleet: &Fleet, shards: &Manager, id: i64) {
+    fleet.assert_nothing_open("a");
+    insert(&mut shards.get_on("a").unwrap(), id).unwrap();
+    assert!(fleet.rows("a").contains(&id), "row {id} is committed");
+    fleet.assert_nothing_open("a");
+    shards
+        .transaction_on("a", |conn| Ok::<_, Error>(insert(conn, id + 1)?))
+        .unwrap();
+    assert!(fleet.rows("a").contains(&(id + 1)));
+}
+
+fn forget_rows(fleet: &Fleet) {
+    diesel::delete(items::table).execute(&mut fleet.direct("a")).unwrap();
+}
+
+#[test]
+fn a_transaction_begun_by_hand_does_not_reach_the_next_user() {
+    let fleet = Fleet::new(&["a"]);
+    let shards = fleet.manager_of_size(1);
+    let begins: &[&str] = match NAME {
+        "mysql" => &["BEGIN", "START TRANSACTION", "SET autocommit = 0", "/*! BEGIN */"],
+        "postgres" => &["BEGIN", "START TRANSACTION", "/* hello */ BEGIN ISOLATION LEVEL SERIALIZABLE"],
+        _ => &["BEGIN", "BEGIN IMMEDIATE", "SAVEPOINT one", "-- hello\nBEGIN"],
+    };
+    for (way, _, send) in WAYS {
+        for begin in begins {
+            let mut conn = shards.get_on("a").unwrap();
+            send(&mut conn, begin).unwrap();
+            insert(&mut conn, 1).unwrap();
+            drop(conn);
+            assert_clean(&fleet, &shards, 2);
+            assert_eq!(fleet.rows("a"), [2, 3], "{way}: {begin}");
+            forget_rows(&fleet);
+        }
+    }
+}
+
+#[test]
+fn a_transaction_begun_by_hand_and_failed_does_not_reach_the_next_user() {
+    let fleet = Fleet::new(&["a"]);
+    let shards = fleet.manager_of_size(1);
+    for (way, _, send) in WAYS {
+        let mut conn = shards.get_on("a").unwrap();
+        send(&mut conn, "BEGIN").unwrap();
+        insert(&mut conn, 1).unwrap();
+        insert(&mut conn, 1).unwrap_err();
+        drop(conn);
+        assert_clean(&fleet, &shards, 2);
+        assert_eq!(fleet.rows("a"), [2, 3], "{way}");
+        forget_rows(&fleet);
+    }
+}
+
+#[test]
+fn a_transaction_begun_and_ended_by_hand_is_nobodys_business() {
+    let fleet = Fleet::new(&["a"]);
+    let shards = fleet.manager_of_size(1);
+    for (at, (_, _, send)) in (1..).zip(WAYS) {
+        let mut conn = shards.get_on("a").unwrap();
+        send(&mut conn, "BEGIN").unwrap();
+        insert(&mut conn, at * 10).unwrap();
+        send(&mut conn, "COMMIT").unwrap();
+        drop(conn);
+        assert!(fleet.rows("a").contains(&(at * 10)));
+        assert_clean(&fleet, &shards, at * 10 + 1);
+    }
+    assert_eq!(shards.status().nodes[0].connections, 1);
+}
+
+#[test]
+fn a_transaction_begun_by_hand_under_diesels_is_refused_or_closed() {
+    let fleet = Fleet::new(&["a"]);
+    let shards = fleet.manager_of_size(1);
+    // Diesel's transaction on top of one that it does not know of: what happens is the server's
+    // business, but nothing is left open and the next user is clean.
+    let mut conn = shards.get_on("a").unwrap();
+    conn.batch_execute("BEGIN").unwrap();
+    let _ = conn.transaction(|conn| insert(conn, 1));
+    drop(conn);
+    assert_clean(&fleet, &shards, 2);
+}
+
+#[test]
+fn an_end_written_by_hand_is_not_a_success() {
+    let fleet = Fleet::new(&["a"]);
+    let shards = fleet.manager_of_size(1);
+    for (way, readable, send) in WAYS {
+        if NAME == "mysql" && !readable {
+            // `what_the_raw_mysql_connection_hides` is about these.
+            continue;
+        }
+        for end in ["COMMIT", "ROLLBACK", "/* done */ COMMIT", "commit"] {
+            let result = shards.transaction_on("a", |conn| {
+                insert(conn, 1)?;
+                send(conn, end)?;
+                Ok::<_, Error>(())
+            });
+            let error = result.expect_err(&format!("{way}: {end}"));
+            assert!(
+                matches!(&error, Error::RolledBack { reason: RollbackReason::EndedByHand, .. }),
+                "{way}: {end}: {error:?}"
+            );
+            assert!(said(&error).contains("shard a"));
+            assert_clean(&fleet, &shards, 2);
+            forget_rows(&fleet);
+        }
+    }
+}
+
+#[test]
+fn an_end_by_hand_after_an_earlier_error_is_still_by_hand() {
+    let fleet = Fleet::new(&["a"]);
+    let shards = fleet.manager_of_size(1);
+    let mut conn = shards.get_on("a").unwrap();
+    insert(&mut conn, 1).unwrap();
+    insert(&mut conn, 1).unwrap_err();
+    let error = conn.transaction(|conn| conn.batch_execute("COMMIT")).unwrap_err();
+    assert!(
+        matches!(
+            ours(&error),
+            Error::RolledBack { reason: RollbackReason::EndedByHand, .. }
+        ),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn after_an_end_written_by_hand_nothing_more_is_sent() {
+    let fleet = Fleet::new(&["a"]);
+    let shards = fleet.manager_of_size(1);
+    for (way, readable, send) in WAYS {
+        if NAME == "mysql" && !readable {
+            continue;
+        }
+        let result = shards.transaction_on("a", |conn| {
+            insert(conn, 1)?;
+            send(conn, "COMMIT")?;
+            // Outside any transaction these would be kept whatever comes.
+            let refused = [
+                insert(conn, 10).map(drop),
+                conn.batch_execute("INSERT INTO items (id) VALUES (11)"),
+                conn.transaction(|conn| insert(conn, 12)).map(drop),
+                ids(conn).map(drop),
+                insert(conn.inner()?, 13).map(drop),
+            ];
+            for error in refused {
+                let error = error.expect_err(way);
+                assert!(matches!(ours(&error), Error::RolledBack { .. }), "{way}: {error:?}");
+            }
+            Ok::<_, Error>(())
+        });
+        let error = result.expect_err(way);
+        assert!(matches!(error, Error::RolledBack { .. }), "{way}: {error:?}");
+        assert_eq!(fleet.rows("a"), [1], "{way}");
+        assert_clean(&fleet, &shards, 2);
+        forget_rows(&fleet);
+    }
+}
+
+#[test]
+fn a_caller_that_says_err_after_ending_by_hand_gets_its_own_error() {
+    let fleet = Fleet::new(&["a"]);
+    let shards = fleet.manager_of_size(1);
+    for (_, _, send) in WAYS {
+        let error = shards
+            .transaction_on("a", |conn| {
+                insert(conn, 1)?;
+                send(conn, "ROLLBACK")?;
+                Err::<(), _>(diesel::result::Error::RollbackTransaction)
+            })
+            .unwrap_err();
+        assert_eq!(error, diesel::result::Error::RollbackTransaction);
+        assert_clean(&fleet, &shards, 2);
+        forget_rows(&fleet);
+    }
+}
+
+#[test]
+fn savepoints_written_by_hand_are_left_alone() {
+    let fleet = Fleet::new(&["a"]);
+    let shards = fleet.manager_of_size(1);
+    for (way, _, send) in WAYS {
+        shards
+            .transaction_on("a", |conn| {
+                insert(conn, 1)?;
+                send(conn, "SAVEPOINT mine")?;
+                insert(conn, 2)?;
+                send(conn, "ROLLBACK TO SAVEPOINT mine")?;
+                send(conn, "RELEASE SAVEPOINT mine")?;
+                insert(conn, 3)?;
+                Ok::<_, Error>(())
+            })
+            .unwrap_or_else(|error| panic!("{way}: {error}"));
+        assert_eq!(fleet.rows("a"), [1, 3], "{way}");
+        forget_rows(&fleet);
+    }
+}
+
+#[test]
+fn a_level_opened_through_a_transaction_manager_and_left_open_is_unbalanced() {
+    let fleet = Fleet::new(&["a"]);
+    let shards = fleet.manager_of_size(1);
+    type Tm<C> = <C as Connection>::TransactionManager;
+    let opens: [(&str, fn(&mut Sharded) -> QueryResult<()>); 3] = [
+        ("ours", |conn| Tm::<Sharded>::begin_transaction(conn)),
+        ("inner", |conn| AnsiTransactionManager::begin_transaction(conn.inner()?)),
+        ("dereferenced", |conn| AnsiTransactionManager::begin_transaction(&mut **conn)),
+    ];
+    for (way, open) in opens {
+        let result = shards.transaction_on("a", |conn| {
+            insert(conn, 1)?;
+            open(conn)?;
+            insert(conn, 2)?;
+            Ok::<_, Error>(())
+        });
+        let error = result.expect_err(way);
+        assert!(
+            matches!(&error, Error::RolledBack { reason: RollbackReason::Unbalanced, .. }),
+            "{way}: {error:?}"
+        );
+        assert_eq!(fleet.rows("a"), [0; 0], "{way}");
+        assert_clean(&fleet, &shards, 2);
+        forget_rows(&fleet);
+    }
+}
+
+#[test]
+fn a_level_closed_too_many_through_a_transaction_manager_is_an_error() {
+    let fleet = Fleet::new(&["a"]);
+    let shards = fleet.manager_of_size(1);
+    type Tm<C> = <C as Connection>::TransactionManager;
+    let closes: [(&str, fn(&mut Sharded) -> QueryResult<()>); 6] = [
+        ("our commit", |conn| Tm::<Sharded>::commit_transaction(conn)),
+        ("our rollback", |conn| Tm::<Sharded>::rollback_transaction(conn)),
+        ("inner commit", |conn| AnsiTransactionManager::commit_transaction(conn.inner()?)),
+        ("inner rollback", |conn| AnsiTransactionManager::rollback_transaction(conn.inner()?)),
+        ("dereferenced commit", |conn| AnsiTransactionManager::commit_transaction(&mut **conn)),
+        ("dereferenced rollback", |conn| {
+            AnsiTransactionManager::rollback_transaction(&mut **conn)
+        }),
+    ];
+    let mut kept = Vec::new();
+    for (way, close) in closes {
+        let result = shards.transaction_on("a", |conn| {
+            insert(conn, 1)?;
+            close(conn)?;
+            // Once the transaction is over, this must not be kept on its own.
+            let _ = insert(conn, 10);
+            Ok::<_, Error>(())
+        });
+        let error = result.expect_err(way);
+        assert!(matches!(error, Error::RolledBack { .. }), "{way}: {error:?}");
+        if fleet.rows("a").contains(&10) {
+            kept.push(way);
+        }
+        assert_clean(&fleet, &shards, 2);
+        forget_rows(&fleet);
+    }
+    assert_eq!(kept, [""; 0], "a row was written outside the transaction");
+}
+
+#[test]
+fn diesels_own_manager_on_the_inner_connection_nests_in_ours() {
+    let fleet = Fleet::new(&["a"]);
+    let shards = fleet.manager_of_size(1);
+    shards
+        .transaction_on("a", |conn| {
+            insert(conn, 1)?;
+            (**conn).transaction(|raw| insert(raw, 2))?;
+            AnsiTransactionManager::begin_transaction(&mut **conn)?;
+            insert(conn, 3)?;
+            AnsiTransactionManager::rollback_transaction(&mut **conn)?;
+            conn.transaction(|conn| {
+                (**conn).transaction(|raw| insert(raw, 4))?;
+                insert(conn, 5)
+            })?;
+            assert_eq!(ids(conn)?, [1, 2, 4, 5]);
+            Ok::<_, Error>(())
+        })
+        .unwrap();
+    assert_eq!(fleet.rows("a"), [1, 2, 4, 5]);
+    assert_clean(&fleet, &shards, 20);
+}
+
+#[test]
+fn a_transaction_left_open_through_a_manager_does_not_reach_the_next_user() {
+    let fleet = Fleet::new(&["a"]);
+    let shards = fleet.manager_of_size(1);
+    type Tm<C> = <C as Connection>::TransactionManager;
+    let opens: [(&str, fn(&mut Sharded) -> QueryResult<()>); 2] = [
+        ("ours", |conn| Tm::<Sharded>::begin_transaction(conn)),
+        ("raw", |conn| AnsiTransactionManager::begin_transaction(&mut **conn)),
+    ];
+    for (way, open) in opens {
+        let mut conn = shards.get_on("a").unwrap();
+        open(&mut conn).unwrap();
+        insert(&mut conn, 1).unwrap();
+        drop(conn);
+        assert_clean(&fleet, &shards, 2);
+        assert_eq!(fleet.rows("a"), [2, 3], "{way}");
+        forget_rows(&fleet);
+    }
+    // Balanced by hand, it is a transaction like any other.
+    let mut conn = shards.get_on("a").unwrap();
+    Tm::<Sharded>::begin_transaction(&mut conn).unwrap();
+    insert(&mut conn, 1).unwrap();
+    Tm::<Sharded>::commit_transaction(&mut conn).unwrap();
+    assert_eq!(whoami(&mut conn).unwrap(), "a");
+    drop(conn);
+    assert_eq!(fleet.rows("a"), [1]);
+    assert_eq!(shards.status().nodes[0].connections, 1);
+}

@@ -1,0 +1,259 @@
+//! Round trips, counted on the wire: the good path pays none of its own.
+
+use std::time::Duration;
+
+use diesel::connection::SimpleConnection;
+use diesel::prelude::*;
+use diesel_sharded::blocking::NodeConnection;
+use diesel_sharded::{Error, PoolConfig};
+
+use super::backend::{Conn, Fleet, Manager, NAME, insert, open, whoami};
+use crate::support::{pool, proxy::Proxy};
+
+const LONG: Duration = Duration::from_secs(600);
+
+fn watched(fleet: &Fleet, settings: PoolConfig) -> (Proxy, Manager) {
+    let proxy = Proxy::new(&fleet.url("a"));
+    let shards = fleet
+        .builder_with(settings, |_, url| proxy.url(&url))
+        .build()
+        .unwrap();
+    (proxy, shards)
+}
+
+/// How many round trips the work takes.
+fn cost(proxy: &Proxy, work: impl FnOnce()) -> u64 {
+    let before = proxy.round_trips();
+    work();
+    proxy.round_trips() - before
+}
+
+#[test]
+fn checking_out_and_giving_back_costs_nothing() {
+    let fleet = Fleet::new(&["a"]);
+    let (proxy, shards) = watched(&fleet, pool(1).alive_bypass(LONG));
+    whoami(&mut shards.get_on("a").unwrap()).unwrap();
+    let idle = cost(&proxy, || {
+        for _ in 0..50 {
+            shards.get_on("a").unwrap();
+            shards.on("a", || shards.get().map(drop)).unwrap();
+        }
+    });
+    assert_eq!(idle, 0);
+    // A typed statement costs what it costs, and the return still nothing.
+    let mut plain = open(&proxy.url(&fleet.url("a"))).unwrap();
+    whoami(&mut plain).unwrap();
+    let one = cost(&proxy, || drop(whoami(&mut plain).unwrap()));
+    let twenty = cost(&proxy, || {
+        for _ in 0..20 {
+            whoami(&mut shards.get_on("a").unwrap()).unwrap();
+        }
+    });
+    assert_eq!(twenty, 20 * one);
+}
+
+#[test]
+fn a_transaction_costs_what_it_costs_plain_diesel() {
+    let fleet = Fleet::new(&["a"]);
+    let (proxy, shards) = watched(&fleet, pool(1).alive_bypass(LONG));
+    let mut plain = open(&proxy.url(&fleet.url("a"))).unwrap();
+    macro_rules! work {
+        ($conn:expr, $id:expr) => {{
+            insert($conn, $id)?;
+            $conn.transaction(|conn| insert(conn, $id + 1))?;
+            whoami($conn)
+        }};
+    }
+    let mut by_diesel = |id: i64| {
+        plain
+            .transaction(|conn| work!(conn, id))
+            .map(drop)
+            .unwrap();
+    };
+    let by_us = |id: i64| {
+        shards
+            .transaction_on("a", |conn| work!(conn, id))
+            .map(drop)
+            .unwrap();
+    };
+    // The first time statements are prepared.
+    by_diesel(0);
+    by_us(10);
+    let (theirs, ours) = (cost(&proxy, || by_diesel(20)), cost(&proxy, || by_us(30)));
+    assert_eq!(ours, theirs, "BEGIN, the statements, COMMIT and nothing else");
+    assert!(theirs >= 6);
+
+    // Rolled back likewise.
+    let mut theirs_back = || {
+        let _ = plain.transaction(|conn| {
+            insert(conn, 40)?;
+            Err::<(), _>(diesel::result::Error::RollbackTransaction)
+        });
+    };
+    let ours_back = || {
+        let _ = shards.transaction_on("a", |conn| {
+            insert(conn, 40)?;
+            Err::<(), _>(diesel::result::Error::RollbackTransaction)
+        });
+    };
+    assert_eq!(cost(&proxy, ours_back), cost(&proxy, &mut theirs_back));
+}
+
+/// What the statement costs that puts a MySQL connection right at its return.
+fn one_batch(fleet: &Fleet, proxy: &Proxy) -> u64 {
+    let mut plain = open(&proxy.url(&fleet.url("a"))).unwrap();
+    plain.batch_execute("SELECT 1").unwrap();
+    cost(proxy, || {
+        let batch = plain.batch_execute("ROLLBACK; SET autocommit=1");
+        assert_eq!(batch.is_ok(), NAME == "mysql");
+    })
+}
+
+/// What a first ping costs.
+fn one_ping(fleet: &Fleet, proxy: &Proxy) -> u64 {
+    let mut plain = open(&proxy.url(&fleet.url("a"))).unwrap();
+    plain.batch_execute("SELECT 1").unwrap();
+    cost(proxy, || diesel::r2d2::R2D2Connection::ping(&mut plain).unwrap())
+}
+
+#[test]
+fn hand_written_statements_cost_a_return_at_most_one_batch() {
+    let fleet = Fleet::new(&["a"]);
+    let (proxy, shards) = watched(&fleet, pool(1).alive_bypass(LONG));
+    shards.get_on("a").unwrap();
+    type Use = fn(&mut super::backend::Sharded);
+    let one_batch = one_batch(&fleet, &proxy);
+    let uses: [(&str, u64, Use); 4] = [
+        ("batch_execute SELECT", 0, |conn| conn.batch_execute("SELECT 1").unwrap()),
+        ("sql_query DELETE", 0, |conn| {
+            diesel::sql_query("DELETE FROM items").execute(conn).map(drop).unwrap();
+        }),
+        ("batch_execute SET", one_batch, |conn| match NAME {
+            "mysql" => conn.batch_execute("SET @x = 1").unwrap(),
+            _ => conn.batch_execute("SET search_path = public").unwrap(),
+        }),
+        ("raw", one_batch, |conn| {
+            conn.inner().unwrap();
+        }),
+    ];
+    for (what, on_mysql, by_hand) in uses {
+        let mut conn = shards.get_on("a").unwrap();
+        by_hand(&mut conn);
+        let back = cost(&proxy, || drop(conn));
+        // PostgreSQL's client library knows; MySQL has to be asked, where the text says nothing.
+        assert_eq!(back, if NAME == "mysql" { on_mysql } else { 0 }, "{what}");
+        // And it is clean now: the next return costs nothing.
+        assert_eq!(cost(&proxy, || drop(shards.get_on("a").unwrap())), 0, "{what}");
+    }
+}
+
+#[test]
+fn the_health_check_runs_when_it_is_due_and_only_then() {
+    let fleet = Fleet::new(&["a"]);
+    let (proxy, shards) = watched(&fleet, pool(2).alive_bypass(Duration::ZERO));
+    shards.get_on("a").unwrap();
+    let checked = cost(&proxy, || {
+        for _ in 0..5 {
+            shards.get_on("a").unwrap();
+        }
+    });
+    assert_eq!(checked, 5, "no window: one check for each checkout");
+
+    let (proxy, shards) = watched(&fleet, pool(2).alive_bypass(LONG));
+    let (mut one, two) = (shards.get_on("a").unwrap(), shards.get_on("a").unwrap());
+    insert(&mut one, 1).unwrap();
+    insert(&mut one, 1).unwrap_err();
+    let back = cost(&proxy, || {
+        drop(two);
+        drop(one);
+    });
+    let next = cost(&proxy, || drop(shards.get_on("a").unwrap()));
+    // MySQL asks at the return instead, in the statement that cleans the connection.
+    let expected = match NAME {
+        "mysql" => (one_batch(&fleet, &proxy), 0),
+        _ => (0, one_ping(&fleet, &proxy)),
+    };
+    assert_eq!((back, next), expected, "an error forces one check");
+    assert_eq!(cost(&proxy, || drop(shards.get_on("a").unwrap())), 0);
+}
+
+#[test]
+fn a_failed_connection_has_the_others_of_its_node_checked() {
+    let fleet = Fleet::new(&["a"]);
+    let (proxy, shards) = watched(&fleet, pool(3).alive_bypass(LONG));
+    let all: Vec<_> = (0..3).map(|_| shards.get_on("a").unwrap()).collect();
+    drop(all);
+    assert_eq!(cost(&proxy, || drop(shards.get_on("a").unwrap())), 0);
+    let mut victim = shards.get_on("a").unwrap();
+    proxy.cut();
+    whoami(&mut victim).unwrap_err();
+    drop(victim);
+    // The dead ones are found before anybody gets them.
+    for _ in 0..3 {
+        whoami(&mut shards.get_on("a").unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn the_probe_sends_nothing() {
+    let fleet = Fleet::new(&["a"]);
+    let proxy = Proxy::new(&fleet.url("a"));
+    let mut conn: Conn = open(&proxy.url(&fleet.url("a"))).unwrap();
+    let probe = |conn: &mut Conn, what: &str| {
+        let sent = cost(&proxy, || {
+            for _ in 0..10 {
+                conn.probe();
+            }
+        });
+        assert_eq!(sent, 0, "{what}");
+    };
+    probe(&mut conn, "idle");
+    conn.batch_execute("BEGIN").unwrap();
+    probe(&mut conn, "open");
+    insert(&mut conn, 1).unwrap();
+    insert(&mut conn, 1).unwrap_err();
+    probe(&mut conn, "failed");
+    conn.batch_execute("ROLLBACK").unwrap();
+    conn.transaction(|conn| {
+        insert(conn, 1)?;
+        probe(conn, "in Diesel's transaction");
+        Ok::<_, diesel::result::Error>(())
+    })
+    .unwrap();
+    fleet.kill_all("a");
+    probe(&mut conn, "killed");
+}
+
+#[test]
+fn a_killed_session_is_broken_for_the_probe_once_somebody_has_noticed() {
+    let fleet = Fleet::new(&["a"]);
+    let mut conn = fleet.direct("a");
+    AnsiBegin::begin(&mut conn);
+    insert(&mut conn, 1).unwrap();
+    fleet.kill_all("a");
+    insert(&mut conn, 2).unwrap_err();
+    use diesel_sharded::blocking::TransactionProbe as P;
+    let found = conn.probe();
+    assert!(matches!(found, P::Broken | P::Unknown), "{found:?}");
+    assert!(NAME == "mysql" || found == P::Broken, "{found:?}");
+}
+
+/// Begins through Diesel, so that it knows of the transaction.
+struct AnsiBegin;
+
+impl AnsiBegin {
+    fn begin(conn: &mut Conn) {
+        use diesel::connection::{AnsiTransactionManager, TransactionManager};
+        AnsiTransactionManager::begin_transaction(conn).unwrap();
+    }
+}
+
+#[test]
+fn errors_without_a_transaction_do_not_leak_into_error_types() {
+    let fleet = Fleet::new(&["a"]);
+    let (_proxy, shards) = watched(&fleet, pool(1));
+    let error = shards
+        .transaction_on("a", |conn| Ok::<_, Error>(conn.batch_execute("nonsense")?))
+        .unwrap_err();
+    assert!(matches!(error, Error::Database { .. }), "{error:?}");
+}
