@@ -91,6 +91,8 @@ pub(super) fn root(reader: &mut Reader<'_>, path: &str, dict: &Dict) -> Topology
         startup,
         shared_database: reader.boolean(table, "shared_database").unwrap_or(false),
         pool: pool(reader, table),
+        pools: Vec::new(),
+        accept_placement: Vec::new(),
         budget: budget(reader, table),
         shards,
         keyspaces,

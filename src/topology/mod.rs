@@ -28,7 +28,7 @@ pub(crate) use snapshot::{ShardIndex, Snapshot};
 pub(crate) use spec::TopologySpec;
 #[cfg(feature = "config")]
 pub(crate) use spec::{BudgetConfig, TableConfig};
-pub use spec::{KeyspaceConfig, PoolConfig, ReplicaConfig, ShardConfig, Startup};
+pub use spec::{KeyspaceConfig, PoolConfig, ReplicaConfig, ShardConfig, ShardState, Startup};
 pub use url::{DatabaseUrl, UrlKind};
 #[cfg(feature = "config")]
 pub(crate) use validate::{Problem, key_of, normalized, validate};

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
 
-use super::spec::Startup;
+use super::spec::{ShardState, Startup};
 use super::url::DatabaseUrl;
 use super::validate::Problem;
 use crate::algorithm::{Fingerprint, Placement, Rule};
 use crate::error::Error;
 use crate::key::ToShardKey;
-use crate::name::{KeyspaceName, Role, ShardName};
+use crate::name::{KeyspaceName, Role, ShardName, WorkloadName};
 
 /// How much of an unknown name is repeated in an error.
 const LONGEST_SHOWN: usize = 128;
@@ -53,6 +53,10 @@ pub(crate) struct Snapshot {
     pub(crate) startup: Startup,
     /// Sorted by name.
     keyspaces: Vec<KeyspaceEntry>,
+    /// The workload classes, sorted.
+    pub(crate) workloads: Vec<WorkloadName>,
+    /// Keyspaces whose rule may differ from what their data was placed by.
+    pub(crate) accept_placement: Vec<KeyspaceName>,
     /// What is doubtful, though not wrong, in the description.
     pub(crate) warnings: Vec<Problem>,
 }
@@ -63,15 +67,20 @@ pub(crate) struct Shard {
     pub(crate) primary: NodeSpec,
     pub(crate) replicas: Vec<NodeSpec>,
     pub(crate) migrations: Vec<String>,
+    pub(crate) state: ShardState,
 }
 
 /// One physical database and how to pool connections to it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeSpec {
     pub(crate) shard: ShardName,
     pub(crate) role: Role,
     pub(crate) url: DatabaseUrl,
     pub(crate) pool: PoolSettings,
+    /// The second pools of the workload classes, sorted by name.
+    pub(crate) classes: Vec<(WorkloadName, PoolSettings)>,
+    /// A program that prints the password, and its arguments; run at each connect.
+    pub(crate) password_command: Option<Vec<String>>,
     pub(crate) weight: u32,
 }
 
@@ -127,6 +136,8 @@ impl Snapshot {
             default_shard,
             startup,
             keyspaces,
+            workloads: Vec::new(),
+            accept_placement: Vec::new(),
             warnings: Vec::new(),
         }
     }

@@ -129,6 +129,7 @@ fn assemble(spec: &TopologySpec, nodes: &[Node<'_>]) -> Vec<Shard> {
             primary: primary.to_spec(),
             replicas: own.map(Node::to_spec).collect(),
             migrations: config.migrations.clone(),
+            state: config.state,
         });
     }
     shards

@@ -29,6 +29,8 @@ impl Node<'_> {
             role: self.role,
             url: self.url.clone(),
             pool: self.pool.clone(),
+            classes: Vec::new(),
+            password_command: None,
             weight: self.weight,
         }
     }
