@@ -429,6 +429,19 @@ impl Error {
         if let Some(diesel) = error.downcast_ref::<diesel::result::Error>() {
             return Self::find_in_diesel(diesel);
         }
+        // Boxes of the standard library answer with the source of what they hold, and so skip it.
+        if let Some(found) = error.downcast_ref::<Box<Self>>() {
+            return Some(found);
+        }
+        if let Some(found) = error.downcast_ref::<std::sync::Arc<Self>>() {
+            return Some(found);
+        }
+        if let Some(diesel) = error.downcast_ref::<Box<diesel::result::Error>>() {
+            return Self::find_in_diesel(diesel);
+        }
+        if let Some(io) = error.downcast_ref::<std::io::Error>() {
+            return Self::find(io.get_ref()?);
+        }
         if let Some(diesel::result::ConnectionError::CouldntSetupConfiguration(diesel)) =
             error.downcast_ref()
         {

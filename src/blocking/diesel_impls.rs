@@ -19,6 +19,7 @@ use super::manager::ShardedConnectionManager;
 use super::slot::{Flags, Noter, Slot};
 use super::transaction_manager::{ShardedTm, ShardedTmState};
 use crate::error::Error;
+use crate::route::stack;
 use crate::topology::UrlKind;
 
 impl<C: NodeConnection> SimpleConnection for ShardedConnection<C> {
@@ -64,7 +65,8 @@ impl<C: NodeConnection> Connection for ShardedConnection<C> {
     }
 
     fn begin_test_transaction(&mut self) -> QueryResult<()> {
-        if self.handle.as_ref().is_some_and(|handle| handle.fresh) {
+        let by_the_pool = self.handle.as_ref().is_some_and(|handle| handle.fresh);
+        if by_the_pool && self.lease.is_none() && stack::top(self.topology).is_none() {
             return Err(DieselError::QueryBuilderError(
                 "a test transaction cannot be opened by an outer pool (TestCustomizer): its \
                  connections belong to no shard until they are checked out under a route; use \

@@ -178,7 +178,8 @@ impl<C: NodeConnection> Slot<C> {
             self.conn
                 .set_prepared_statement_cache_size(CacheSize::Unbounded);
         }
-        if self.instrumented {
+        // Who used the raw connection may have set one there.
+        if self.instrumented || self.watch().is_none() {
             self.swap_instrumentation(DynInstrumentation::default_instrumentation());
             self.instrumented = false;
         }

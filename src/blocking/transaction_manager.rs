@@ -40,6 +40,8 @@ pub struct ShardedTmState {
     depth: u32,
     /// The depth Diesel already had when the first of them began (a test transaction).
     base: u32,
+    /// The level of the innermost closure, which is the closure's scope to end and nobody else's.
+    floor: u32,
     /// Why the transaction is gone in the middle of its scope.
     pub(super) lost: Option<RollbackReason>,
     /// What Diesel sees while there is no inner connection to ask.
@@ -82,10 +84,12 @@ where
     }
 
     fn rollback_transaction(conn: &mut ShardedConnection<C>) -> QueryResult<()> {
+        conn.leave_scopes_alone()?;
         conn.roll_back()
     }
 
     fn commit_transaction(conn: &mut ShardedConnection<C>) -> QueryResult<()> {
+        conn.leave_scopes_alone()?;
         conn.commit()
     }
 
@@ -129,8 +133,10 @@ impl<C: NodeConnection> ShardedConnection<C> {
     {
         self.begin(sql)?;
         let depth = self.tm.depth;
+        let outer_floor = std::mem::replace(&mut self.tm.floor, depth);
         // A panic is caught only to roll back before it goes on: the connection may outlive it.
         let result = catch_unwind(AssertUnwindSafe(|| callback(self)));
+        self.tm.floor = outer_floor;
         if self.tm.depth != depth {
             self.unwind_to(depth);
         }
@@ -159,6 +165,16 @@ impl<C: NodeConnection> ShardedConnection<C> {
                 resume_unwind(panic)
             }
         }
+    }
+
+    /// Refuses to end the level of a closure by hand: what follows in the closure would run outside
+    /// of any transaction.
+    fn leave_scopes_alone(&mut self) -> Result<(), Error> {
+        if self.tm.depth == 0 || self.tm.depth > self.tm.floor {
+            return Ok(());
+        }
+        self.tm.lost.get_or_insert(RollbackReason::Unbalanced);
+        Err(self.rolled_back(RollbackReason::Unbalanced, None))
     }
 
     /// The closure has left transactions open, or closed one that is not its own.
