@@ -104,12 +104,20 @@ pub enum Role {
     Replica,
 }
 
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+impl Role {
+    /// The role as a word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
             Self::Primary => "primary",
             Self::Replica => "replica",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
     }
 }
 

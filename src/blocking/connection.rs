@@ -8,6 +8,7 @@ use diesel::connection::{CacheSize, DynInstrumentation, TransactionManager};
 use diesel::result::Error as DieselError;
 
 use super::backend::{NodeConnection, TransactionProbe};
+use super::hooks::Hook;
 use super::manager::ShardedConnectionManager;
 use super::node::Lease;
 use super::slot::{Flags, Slot};
@@ -43,6 +44,8 @@ pub struct ShardedConnection<C: NodeConnection> {
     /// This is the connection of the `transaction_on` that pins the scope.
     pub(super) owns_pin: bool,
     pub(super) tm: ShardedTmState,
+    /// What is to be done after the commit.
+    pub(super) hooks: Vec<Hook>,
     /// What a handle of an outer pool keeps while it is bound to nothing.
     pub(super) handle: Option<Box<Handle<C>>>,
 }
@@ -66,6 +69,7 @@ impl<C: NodeConnection> ShardedConnection<C> {
             by_stack,
             owns_pin: false,
             tm: ShardedTmState::default(),
+            hooks: Vec::new(),
             handle: None,
         }
     }
@@ -77,6 +81,7 @@ impl<C: NodeConnection> ShardedConnection<C> {
             by_stack: true,
             owns_pin: false,
             tm: ShardedTmState::default(),
+            hooks: Vec::new(),
             handle: Some(Box::new(Handle {
                 manager,
                 failed: None,
@@ -116,7 +121,7 @@ impl<C: NodeConnection> ShardedConnection<C> {
             unreachable!("a ready connection is bound");
         };
         let bound = lease.node().shard();
-        lease.node().topology.with_current(|snapshot| {
+        lease.node().topology().with_current(|snapshot| {
             let keyspace = &snapshot.keyspaces()[snapshot.find_keyspace(keyspace)?];
             let owner = keyspace.locate(key)?.shard();
             if owner == bound {

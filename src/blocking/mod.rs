@@ -2,12 +2,18 @@
 
 mod backend;
 mod begin;
+mod builder;
 mod connection;
 mod diesel_impls;
+mod hooks;
+mod identity;
+mod reload;
+mod retry;
 mod keyspace;
 mod manager;
 mod native;
 mod node;
+mod node_set;
 mod outer;
 mod slot;
 mod status;
@@ -18,8 +24,12 @@ pub use backend::{NodeConnection, TransactionProbe};
 pub use begin::Isolation;
 pub use connection::ShardedConnection;
 pub use diesel_impls::ShardedCursor;
+pub use identity::IdentityRow;
+pub use reload::Reloaded;
+pub use retry::RetryingTransactionBuilder;
 pub use keyspace::{BucketMap, Keyspace};
-pub use manager::{ManagerBuilder, ShardedConnectionManager};
+pub use builder::ManagerBuilder;
+pub use manager::ShardedConnectionManager;
 #[cfg(feature = "postgres")]
 pub use native::PgTransactionBuilder;
 pub use node::NodeInfo;

@@ -15,7 +15,7 @@ use std::fmt;
 use smallvec::SmallVec;
 
 use crate::error::Error;
-use crate::name::ShardName;
+use crate::name::{ShardName, WorkloadName};
 use crate::topology::{ShardIndex, Snapshot, Topology, TopologyId};
 
 pub(crate) use stack::Located;
@@ -47,6 +47,27 @@ impl Route {
     #[must_use]
     pub fn shard(&self) -> ShardName {
         self.at.shard
+    }
+
+    /// The workload class this route names; `None`: that of the scope it is entered in.
+    #[must_use]
+    pub fn workload_class(&self) -> Option<WorkloadName> {
+        self.at.class
+    }
+
+    /// The same route for a workload class, whose checkouts come from that class's own pools: so
+    /// that a report never takes the connections of the web.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownWorkload`].
+    pub fn workload(mut self, class: impl AsRef<str>) -> Result<Self, Error> {
+        let class = class.as_ref();
+        self.at.class = Some(
+            self.topology
+                .with_current(|snapshot| snapshot.find_workload(class))?,
+        );
+        Ok(self)
     }
 
     /// Runs a closure under this route.
@@ -219,6 +240,7 @@ impl Snapshot {
             shard: self.shard(index).name,
             index,
             epoch: self.epoch,
+            class: None,
         }
     }
 

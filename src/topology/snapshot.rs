@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
 
+use super::password::PasswordCommand;
 use super::spec::{ShardState, Startup};
 use super::url::DatabaseUrl;
 use super::validate::Problem;
@@ -43,7 +44,7 @@ impl Hasher for NameHasher {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
     pub(crate) epoch: u64,
     /// Sorted by name.
@@ -57,11 +58,13 @@ pub(crate) struct Snapshot {
     pub(crate) workloads: Vec<WorkloadName>,
     /// Keyspaces whose rule may differ from what their data was placed by.
     pub(crate) accept_placement: Vec<KeyspaceName>,
+    /// Several shards may be one database.
+    pub(crate) shared_database: bool,
     /// What is doubtful, though not wrong, in the description.
     pub(crate) warnings: Vec<Problem>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Shard {
     pub(crate) name: ShardName,
     pub(crate) primary: NodeSpec,
@@ -79,8 +82,8 @@ pub(crate) struct NodeSpec {
     pub(crate) pool: PoolSettings,
     /// The second pools of the workload classes, sorted by name.
     pub(crate) classes: Vec<(WorkloadName, PoolSettings)>,
-    /// A program that prints the password, and its arguments; run at each connect.
-    pub(crate) password_command: Option<Vec<String>>,
+    /// A program that prints the password; run at each connect.
+    pub(crate) password_command: Option<PasswordCommand>,
     pub(crate) weight: u32,
 }
 
@@ -96,7 +99,7 @@ pub(crate) struct PoolSettings {
     pub(crate) alive_bypass: Duration,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct KeyspaceEntry {
     pub(crate) name: KeyspaceName,
     pub(crate) rule: Rule,
@@ -138,6 +141,7 @@ impl Snapshot {
             keyspaces,
             workloads: Vec::new(),
             accept_placement: Vec::new(),
+            shared_database: false,
             warnings: Vec::new(),
         }
     }
@@ -188,6 +192,18 @@ impl Snapshot {
             shard: name,
             known,
         }
+    }
+
+    /// Finds a workload class by what somebody typed.
+    pub(crate) fn find_workload(&self, name: &str) -> Result<WorkloadName, Error> {
+        self.workloads
+            .iter()
+            .copied()
+            .find(|class| class.as_str() == name)
+            .ok_or_else(|| Error::UnknownWorkload {
+                workload: name.chars().take(LONGEST_SHOWN).collect(),
+                known: self.workloads.clone(),
+            })
     }
 
     /// Finds the place of a keyspace by what somebody typed.

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use super::password::PasswordCommand;
 use super::url::DatabaseUrl;
 
 /// Sizes and times of the connection pool of one node; what is `None` comes from the level above
@@ -122,6 +123,12 @@ impl ShardState {
     }
 }
 
+impl serde::Serialize for ShardState {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
 /// One shard: its primary, its replicas, its own pool settings.
 #[derive(Clone, Debug)]
 #[must_use]
@@ -132,8 +139,8 @@ pub struct ShardConfig {
     /// Folders, in the order they were given.
     pub(crate) migrations: Vec<String>,
     pub(crate) state: ShardState,
-    /// A program that prints the password, and its arguments; run at each connect.
-    pub(crate) password_command: Option<Vec<String>>,
+    /// A program that prints the password; run at each connect.
+    pub(crate) password_command: Option<PasswordCommand>,
 }
 
 /// One replica of a shard.
@@ -143,8 +150,8 @@ pub struct ReplicaConfig {
     pub(crate) url: DatabaseUrl,
     pub(crate) weight: u32,
     pub(crate) pool: PoolConfig,
-    /// A program that prints the password, and its arguments; run at each connect.
-    pub(crate) password_command: Option<Vec<String>>,
+    /// A program that prints the password; run at each connect.
+    pub(crate) password_command: Option<PasswordCommand>,
 }
 
 impl ShardConfig {

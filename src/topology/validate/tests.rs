@@ -1,5 +1,6 @@
 //! Cases C12, C15, F16, H04, H06, H11 and H13, on the description that the builder and files share.
 
+mod classes;
 mod keyspaces;
 
 use std::time::Duration;
