@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::error::UnavailableCause;
+use crate::error::{Error, UnavailableCause};
 use crate::name::{Role, ShardName};
 
 macro_rules! event {
@@ -63,9 +63,8 @@ pub(crate) fn route_span(shard: ShardName) -> Entered {
     unused!(shard);
     Entered {
         #[cfg(feature = "tracing")]
-        _span: tracing::enabled!(tracing::Level::INFO).then(|| {
-            tracing::info_span!("route", shard = shard.as_str()).entered()
-        }),
+        _span: tracing::enabled!(tracing::Level::INFO)
+            .then(|| tracing::info_span!("route", shard = shard.as_str()).entered()),
     }
 }
 
@@ -117,10 +116,20 @@ pub(crate) fn fell_to_default(shard: ShardName) {
 
 /// A route, checkout or transaction was refused for what is on the stack.
 #[cold]
-pub(crate) fn refused(shard: ShardName, reason: &'static str) {
+pub(crate) fn refused(error: &Error) {
+    let shard = error.shard().map_or("", |shard| shard.as_str());
+    let reason = match error {
+        Error::AlreadyInTransaction { .. } => "already_in_transaction",
+        Error::PinnedElsewhere { .. } => "pinned_elsewhere",
+        Error::RouteMismatch { .. } => "route_mismatch",
+        Error::WouldDeadlock { .. } => "would_deadlock",
+        Error::UnknownShard { .. } => "unknown_shard",
+        Error::NoRoute { .. } => "no_route",
+        _ => "other",
+    };
     unused!(shard, reason);
-    event!(debug, shard = shard.as_str(), reason, "refused");
-    count!("diesel_sharded_refusals_total", "shard" => shard.as_str(), "reason" => reason);
+    event!(debug, shard, reason, "refused");
+    count!("diesel_sharded_refusals_total", "shard" => shard, "reason" => reason);
 }
 
 /// A caller had to wait for a connection.
@@ -291,7 +300,14 @@ pub(crate) fn hook_panicked(shard: ShardName) {
 /// The topology was reloaded.
 pub(crate) fn reloaded(epoch: u64, added: usize, removed: usize, replaced: usize) {
     unused!(epoch, added, removed, replaced);
-    event!(info, epoch, added, removed, replaced, "the topology was reloaded");
+    event!(
+        info,
+        epoch,
+        added,
+        removed,
+        replaced,
+        "the topology was reloaded"
+    );
     count!("diesel_sharded_reloads_total");
 }
 

@@ -17,6 +17,7 @@ use crate::error::{Error, RollbackReason};
 use crate::key::ToShardKey;
 use crate::name::{Role, ShardName};
 use crate::route::stack;
+use crate::telemetry;
 use crate::topology::{TopologyId, UrlKind};
 
 /// A Diesel connection to one shard, out of the pool of one of its nodes.
@@ -162,10 +163,12 @@ impl<C: NodeConnection> ShardedConnection<C> {
         if let Some(at) = stack::top(self.topology) {
             let bound = lease.node().shard();
             if at.shard != bound && (self.by_stack || open_depth(lease.slot_mut()) > 0) {
-                return Err(Error::RouteMismatch {
+                let error = Error::RouteMismatch {
                     bound,
                     routed: at.shard,
-                });
+                };
+                telemetry::refused(&error);
+                return Err(error);
             }
         }
         if self.tm.depth() > 0

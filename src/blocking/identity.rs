@@ -39,7 +39,10 @@ pub(super) fn compare(
     if rows.is_empty() || snapshot.shared_database {
         return Ok(());
     }
-    let own: Vec<&IdentityRow> = rows.iter().filter(|row| shard == row.shard.as_str()).collect();
+    let own: Vec<&IdentityRow> = rows
+        .iter()
+        .filter(|row| shard == row.shard.as_str())
+        .collect();
     if own.is_empty() {
         let mut found: Vec<String> = rows.iter().map(|row| row.shard.clone()).collect();
         found.sort();
@@ -53,7 +56,9 @@ pub(super) fn compare(
         if snapshot.accept_placement.contains(&keyspace.name) {
             continue;
         }
-        let recorded = own.iter().find(|row| keyspace.name == row.keyspace.as_str());
+        let recorded = own
+            .iter()
+            .find(|row| keyspace.name == row.keyspace.as_str());
         if let Some(row) = recorded
             && row.fingerprint != keyspace.fingerprint.to_string()
         {

@@ -210,7 +210,7 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
         reason: Reason,
     ) -> Result<ShardedConnection<C>, Error> {
         let topology = self.inner.topology.id();
-        let at = stack::admit(topology, at)?;
+        let at = stack::admit(topology, at).inspect_err(telemetry::refused)?;
         let lease = self.lease(nodes, at);
         telemetry::checkout(at.shard, Role::Primary, reason, lease.is_ok());
         let by_stack = !matches!(reason, Reason::Named);
@@ -285,8 +285,13 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
     where
         E: From<diesel::result::Error>,
     {
-        let at = self.locate(shard.as_ref()).map_err(into_caller)?;
-        let _scope = stack::enter(self.inner.topology.id(), at).map_err(into_caller)?;
+        let at = self
+            .locate(shard.as_ref())
+            .inspect_err(telemetry::refused)
+            .map_err(into_caller)?;
+        let _scope = stack::enter(self.inner.topology.id(), at)
+            .inspect_err(telemetry::refused)
+            .map_err(into_caller)?;
         let _span = telemetry::route_span(at.shard);
         f()
     }
@@ -392,7 +397,10 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
         Status {
             epoch: nodes.snapshot.epoch,
             default_fallbacks: self.inner.fallbacks.load(Ordering::Relaxed),
-            nodes: nodes.pools().map(|(node, state)| NodeStatus::of(node, state)).collect(),
+            nodes: nodes
+                .pools()
+                .map(|(node, state)| NodeStatus::of(node, state))
+                .collect(),
         }
     }
 
@@ -464,4 +472,3 @@ impl<C: NodeConnection> fmt::Debug for ShardedConnectionManager<C> {
             .finish_non_exhaustive()
     }
 }
-

@@ -89,10 +89,14 @@ mod postgres {
             F: FnOnce(&mut ShardedConnection<PgConnection>) -> Result<T, E>,
             E: From<DieselError>,
         {
-            let begin = self
+            let mut begin = self
                 .options
                 .sql(UrlKind::Postgres)
                 .unwrap_or_else(|what| unreachable!("PostgreSQL has {what} transactions"));
+            // A plain BEGIN would become a savepoint inside another transaction; this may not.
+            begin
+                .sql
+                .get_or_insert_with(|| "BEGIN TRANSACTION".to_owned());
             self.conn
                 .scope_with(&begin, |conn| f(conn).map(Outcome::Commit))
         }

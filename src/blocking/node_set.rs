@@ -36,7 +36,11 @@ impl<C: NodeConnection> ShardNodes<C> {
                 .find(|node| node.class() == Some(class))
                 .ok_or_else(|| Error::UnknownWorkload {
                     workload: class.to_string(),
-                    known: self.classes.iter().filter_map(|node| node.class()).collect(),
+                    known: self
+                        .classes
+                        .iter()
+                        .filter_map(|node| node.class())
+                        .collect(),
                 }),
         }
     }

@@ -115,11 +115,7 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
     /// # Errors
     ///
     /// [`Error::UnknownShard`].
-    pub fn set_shard_state(
-        &self,
-        shard: impl AsRef<str>,
-        state: ShardState,
-    ) -> Result<(), Error> {
+    pub fn set_shard_state(&self, shard: impl AsRef<str>, state: ShardState) -> Result<(), Error> {
         let shard = self.locate(shard.as_ref())?.shard;
         self.reload_with(|topology| topology.shard_state(shard.as_str(), state))?;
         Ok(())

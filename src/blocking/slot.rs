@@ -15,6 +15,7 @@ use super::node::{NodeHealth, OnReturn};
 use crate::error::Error;
 use crate::name::{Role, ShardName};
 use crate::replica::statement_failure;
+use crate::telemetry;
 use crate::topology::UrlKind;
 
 /// What has happened on a connection since it was last known to be clean.
@@ -81,12 +82,7 @@ pub(crate) struct Slot<C: NodeConnection> {
 }
 
 impl<C: NodeConnection> Slot<C> {
-    pub(crate) fn new(
-        mut conn: C,
-        health: Arc<NodeHealth>,
-        shard: ShardName,
-        role: Role,
-    ) -> Self {
+    pub(crate) fn new(mut conn: C, health: Arc<NodeHealth>, shard: ShardName, role: Role) -> Self {
         conn.set_instrumentation(Watch {
             user: DynInstrumentation::default_instrumentation(),
             muted: false,
@@ -132,15 +128,18 @@ impl<C: NodeConnection> Slot<C> {
             && self.failures_seen == failures
             && now.duration_since(last) < bypass
         {
+            telemetry::health_check(self.shard, self.role, "bypassed");
             return Ok(());
         }
         match self.muted(|conn| conn.ping()) {
             Ok(()) => {
+                telemetry::health_check(self.shard, self.role, "ok");
                 self.flags.clear(Flags::FAILED);
                 self.failures_seen = failures;
                 Ok(())
             }
             Err(error) => {
+                telemetry::health_check(self.shard, self.role, "failed");
                 self.health.connection_failed();
                 Err(error)
             }
@@ -151,12 +150,6 @@ impl<C: NodeConnection> Slot<C> {
     #[cold]
     pub(crate) fn failed(&self, error: DieselError) -> DieselError {
         self.noter().failed(error)
-    }
-
-    /// Takes note of an error that nobody is told of.
-    #[cold]
-    pub(crate) fn note(&self, error: &DieselError) {
-        self.noter().note(error);
     }
 
     fn noter(&self) -> Noter<'_> {
@@ -228,7 +221,10 @@ impl<C: NodeConnection> Slot<C> {
     /// Takes back what the last user has set in the session, where the application asked for it.
     fn forget_session(&mut self, reset: bool, on_return: Option<&OnReturn<C>>) -> bool {
         let dirty = self.flags.any(Flags::DIRTY);
-        (!reset || self.muted(|conn| conn.reset_session(dirty)).unwrap_or(false))
+        (!reset
+            || self
+                .muted(|conn| conn.reset_session(dirty))
+                .unwrap_or(false))
             && on_return.is_none_or(|f| self.muted(|conn| f(conn)).is_ok())
     }
 

@@ -137,7 +137,10 @@ mod tests {
         );
         assert!(matches!(
             circuit.ask(now + LONGEST),
-            Verdict::FailFast(Failure { cause: UnavailableCause::Refused, .. })
+            Verdict::FailFast(Failure {
+                cause: UnavailableCause::Refused,
+                ..
+            })
         ));
         assert!(circuit.succeeded());
         assert!(!circuit.succeeded(), "one change of state is told once");

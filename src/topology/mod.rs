@@ -13,8 +13,8 @@ mod url;
 mod validate;
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use crate::error::{ConfigErrors, Error};
 use crate::name::{KeyspaceName, ShardName};
@@ -233,8 +233,8 @@ impl TopologyBuilder {
     }
 
     /// Limits the connections that all processes together open to one server: the sum of
-    /// `max_size` over the nodes of each host and port and their workload classes, times `instances`, must stay within
-    /// `connections_per_server` times `headroom`.
+    /// `max_size` over the nodes of each host and port, workload classes included, times `instances`,
+    /// must stay within `connections_per_server` times `headroom`.
     pub fn budget(mut self, connections_per_server: u32, instances: u32, headroom: f64) -> Self {
         self.spec.budget = Some(spec::BudgetConfig {
             connections_per_server,

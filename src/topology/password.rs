@@ -43,7 +43,10 @@ impl PasswordCommand {
     /// # Errors
     ///
     /// A text that names the program, and shows neither its arguments nor its output.
-    #[cfg(any(feature = "r2d2", test))]
+    #[cfg_attr(
+        not(any(feature = "r2d2", test)),
+        expect(dead_code, reason = "only a driver connects")
+    )]
     pub(crate) fn run(&self) -> Result<String, String> {
         let failed = |what: &str| format!("the password command `{}` {what}", self.shown());
         let mut child = Command::new(&self.program)

@@ -124,6 +124,7 @@ pub(crate) fn validate(spec: &TopologySpec) -> Result<Snapshot, Vec<Problem>> {
         keyspaces,
     )
     .with_warnings(findings.warnings);
+    snapshot.shared_database = spec.shared_database;
     snapshot.workloads = sorted(class_names, WorkloadName::intern);
     snapshot.accept_placement = sorted(
         spec.accept_placement.iter().map(String::as_str).collect(),

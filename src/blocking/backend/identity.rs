@@ -23,7 +23,9 @@ macro_rules! identity_functions {
             "/00000000000001_identity/up.sql"
         ));
 
-        pub(in crate::blocking::backend) fn read(conn: &mut $conn) -> QueryResult<Vec<IdentityRow>> {
+        pub(in crate::blocking::backend) fn read(
+            conn: &mut $conn,
+        ) -> QueryResult<Vec<IdentityRow>> {
             use diesel_sharded_identity::dsl;
 
             // Asked instead of tried: a failing SELECT would fill the server's log.
@@ -46,7 +48,10 @@ macro_rules! identity_functions {
                 .collect())
         }
 
-        pub(in crate::blocking::backend) fn write(conn: &mut $conn, rows: &[IdentityRow]) -> QueryResult<()> {
+        pub(in crate::blocking::backend) fn write(
+            conn: &mut $conn,
+            rows: &[IdentityRow],
+        ) -> QueryResult<()> {
             use diesel_sharded_identity::dsl;
 
             conn.batch_execute(CREATE)?;

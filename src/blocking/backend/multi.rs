@@ -82,6 +82,25 @@ macro_rules! sharded_multi_connection {
                 }
             }
 
+            fn text_of<T>(&self, query: &T) -> ::core::option::Option<::std::string::String>
+            where
+                T: ::diesel::query_builder::QueryFragment<<$enum as ::diesel::Connection>::Backend>,
+            {
+                type Db = <$enum as ::diesel::Connection>::Backend;
+                type Builder = <Db as ::diesel::backend::Backend>::QueryBuilder;
+                let (mut text, backend) = match self {
+                    $(
+                        $(#[$cfg])*
+                        Self::$variant(_) => (
+                            Builder::$variant(::core::default::Default::default()),
+                            Db::$variant(::core::default::Default::default()),
+                        ),
+                    )+
+                };
+                query.to_sql(&mut text, &backend).ok()?;
+                ::core::option::Option::Some(::diesel::query_builder::QueryBuilder::finish(text))
+            }
+
             fn probe(&mut self) -> $crate::blocking::TransactionProbe {
                 match self {
                     $($(#[$cfg])* Self::$variant(conn) => $crate::blocking::NodeConnection::probe(conn),)+

@@ -1,6 +1,8 @@
 use diesel::connection::{AnsiTransactionManager, Connection, SimpleConnection};
 use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, QueryFragment, QueryId};
+use diesel::serialize::{self, Output, ToSql};
+use diesel::sql_types::Text;
 use diesel::{ConnectionResult, PgConnection, QueryResult};
 
 use super::{NodeConnection, TransactionProbe, probe};
@@ -45,17 +47,29 @@ impl NodeConnection for PgConnection {
 
     fn probe(&mut self) -> TransactionProbe {
         probe::probe(self, |conn| {
-            let _ = conn.execute_returning_count(&FailsBeforeItIsSent);
+            let _ = conn.execute_returning_count(&FailsBeforeItIsSent(NoValue));
         })
     }
 }
 
-/// Diesel collects the binds before it talks to the server, and this query has none to give.
-struct FailsBeforeItIsSent;
+/// Diesel collects the binds before it talks to the server, and this one's only bind has no value to
+/// give. Its text can be had all the same, should somebody's instrumentation ask for it.
+struct FailsBeforeItIsSent(NoValue);
+
+#[derive(Debug)]
+struct NoValue;
+
+impl ToSql<Text, Pg> for NoValue {
+    fn to_sql<'b>(&'b self, _: &mut Output<'b, '_, Pg>) -> serialize::Result {
+        Err("never sent".into())
+    }
+}
 
 impl QueryFragment<Pg> for FailsBeforeItIsSent {
-    fn walk_ast<'b>(&'b self, _: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        Err(diesel::result::Error::NotFound)
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        out.unsafe_to_cache_prepared();
+        out.push_sql("SELECT ");
+        out.push_bind_param::<Text, _>(&self.0)
     }
 }
 

@@ -58,10 +58,7 @@ pub(crate) struct Lease<C: NodeConnection> {
 }
 
 impl<C: NodeConnection> Lease<C> {
-    pub(super) fn new(
-        node: &Arc<Node<C>>,
-        pooled: r2d2::PooledConnection<NodeManager<C>>,
-    ) -> Self {
+    pub(super) fn new(node: &Arc<Node<C>>, pooled: r2d2::PooledConnection<NodeManager<C>>) -> Self {
         Self {
             pooled: Some(pooled),
             node: Arc::clone(node),
