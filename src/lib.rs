@@ -24,7 +24,10 @@
 // Names and errors: they know nobody.
 mod error;
 mod name;
-#[cfg(feature = "r2d2")]
+#[cfg_attr(
+    not(feature = "r2d2"),
+    expect(dead_code, reason = "most events are the drivers'")
+)]
 mod telemetry;
 
 // Where a row lives.

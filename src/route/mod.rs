@@ -16,6 +16,7 @@ use smallvec::SmallVec;
 
 use crate::error::Error;
 use crate::name::{ShardName, WorkloadName};
+use crate::telemetry;
 use crate::topology::{ShardIndex, Snapshot, Topology, TopologyId};
 
 pub(crate) use stack::Located;
@@ -80,7 +81,10 @@ impl Route {
     where
         E: From<diesel::result::Error>,
     {
-        let _scope = stack::enter(self.topology.id(), self.at).map_err(into_caller)?;
+        let _scope = stack::enter(self.topology.id(), self.at)
+            .inspect_err(telemetry::refused)
+            .map_err(into_caller)?;
+        let _span = telemetry::route_span(self.at.shard);
         f()
     }
 
@@ -104,7 +108,8 @@ impl Route {
     pub fn enter(&self) -> Result<RouteGuard, Error> {
         Ok(RouteGuard {
             shard: self.at.shard,
-            _scope: stack::enter(self.topology.id(), self.at)?,
+            _scope: stack::enter(self.topology.id(), self.at).inspect_err(telemetry::refused)?,
+            _span: telemetry::route_span(self.at.shard),
         })
     }
 
@@ -173,6 +178,7 @@ impl fmt::Debug for Route {
 pub struct RouteGuard {
     shard: ShardName,
     _scope: stack::Scope,
+    _span: telemetry::Entered,
 }
 
 impl RouteGuard {

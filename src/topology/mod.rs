@@ -14,7 +14,7 @@ mod validate;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crate::error::{ConfigErrors, Error};
 use crate::name::{KeyspaceName, ShardName};
@@ -49,7 +49,8 @@ struct Inner {
     id: TopologyId,
     current: current::Current,
     /// What the current snapshot was made from; locked while the next one is made.
-    spec: Mutex<TopologySpec>,
+    #[cfg(feature = "r2d2")]
+    spec: std::sync::Mutex<TopologySpec>,
 }
 
 /// Tells topologies apart for the life of the process.
@@ -76,7 +77,8 @@ impl Topology {
             inner: Arc::new(Inner {
                 id,
                 current: current::Current::new(id, snapshot),
-                spec: Mutex::new(spec.clone()),
+                #[cfg(feature = "r2d2")]
+                spec: std::sync::Mutex::new(spec.clone()),
             }),
         })
     }
