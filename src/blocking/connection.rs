@@ -248,7 +248,7 @@ fn lost<C: NodeConnection>(tm: &mut ShardedTmState, slot: &mut Slot<C>) -> Optio
     } else if slot.flags.any(Flags::LOST) {
         tm.lost = Some(RollbackReason::ConnectionLost);
     } else {
-        let after_error = slot.flags.any(Flags::FAILED);
+        let after_error = slot.flags.any(Flags::FAILED_IN_SCOPE);
         if slot.kind == UrlKind::Sqlite && slot.flags.any(Flags::UNPROBED) {
             // SQLite tells Diesel that it has left a transaction only when it is asked.
             if slot.probe() == TransactionProbe::Broken {

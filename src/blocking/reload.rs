@@ -5,6 +5,7 @@
 //! Whatever fails before the third step leaves everything as it was. Work that is under way stays on
 //! its connection, wherever that leads, until it gives it back.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,6 @@ use crate::telemetry;
 use crate::topology::{ShardState, Snapshot, Startup, TopologyBuilder, TopologySpec};
 
 /// What a reload has changed.
-#[derive(Debug)]
 #[non_exhaustive]
 pub struct Reloaded<C: NodeConnection> {
     /// The number of the new state of the topology.
@@ -255,5 +255,16 @@ fn compare<C: NodeConnection>(before: &NodeSet<C>, after: &NodeSet<C>) -> Reload
         removed: without(&old, &new),
         replaced,
         retired,
+    }
+}
+
+impl<C: NodeConnection> fmt::Debug for Reloaded<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reloaded")
+            .field("epoch", &self.epoch)
+            .field("added", &self.added)
+            .field("removed", &self.removed)
+            .field("replaced", &self.replaced)
+            .finish_non_exhaustive()
     }
 }

@@ -1,5 +1,6 @@
 //! Transactions that are run again when the database asks for it.
 
+use std::fmt;
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
@@ -14,7 +15,6 @@ use crate::telemetry;
 
 /// A [`TransactionBuilder`] whose closure may be run several times; made by
 /// [`retries`](TransactionBuilder::retries).
-#[derive(Debug)]
 #[must_use = "a transaction builder does nothing until it is run"]
 pub struct RetryingTransactionBuilder<C: NodeConnection> {
     builder: TransactionBuilder<C>,
@@ -72,5 +72,14 @@ impl<C: NodeConnection> RetryingTransactionBuilder<C> {
             telemetry::retrying(transaction.shard(), attempt, pause);
             std::thread::sleep(pause);
         }
+    }
+}
+
+impl<C: NodeConnection> fmt::Debug for RetryingTransactionBuilder<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RetryingTransactionBuilder")
+            .field("builder", &self.builder)
+            .field("retries", &self.retries)
+            .finish_non_exhaustive()
     }
 }

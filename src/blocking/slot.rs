@@ -48,6 +48,8 @@ impl Flags {
     pub(crate) const RETRYABLE: u16 = 1 << 9;
     /// The session is read-only because its shard is.
     pub(crate) const SHARD_READ_ONLY: u16 = 1 << 10;
+    /// A statement of the open transaction has failed.
+    pub(crate) const FAILED_IN_SCOPE: u16 = 1 << 11;
 
     pub(crate) fn set(&self, bits: u16) {
         self.0
@@ -359,7 +361,7 @@ impl Noter<'_> {
     pub(crate) fn note(&self, error: &DieselError) -> bool {
         let failure = statement_failure(self.kind == UrlKind::Mysql, error);
         self.flags
-            .set(Flags::DIRTY | Flags::UNPROBED | Flags::FAILED);
+            .set(Flags::DIRTY | Flags::UNPROBED | Flags::FAILED | Flags::FAILED_IN_SCOPE);
         if failure.transaction_lost {
             self.flags.set(Flags::ENDED_BY_SERVER);
         }

@@ -1,5 +1,7 @@
 //! Shard-scoped transactions: options, the pin, the outcome, what follows a commit.
 
+use std::fmt;
+
 use diesel::result::Error as DieselError;
 
 use super::backend::NodeConnection;
@@ -19,7 +21,6 @@ use crate::telemetry;
 ///
 /// Made by [`transaction_builder`](ShardedConnectionManager::transaction_builder) of a manager or a
 /// keyspace.
-#[derive(Debug)]
 #[must_use = "a transaction builder does nothing until it is run"]
 pub struct TransactionBuilder<C: NodeConnection> {
     manager: ShardedConnectionManager<C>,
@@ -236,5 +237,14 @@ impl<C: NodeConnection> Drop for Restore<'_, C> {
                 slot.flags.set(Flags::RETIRE);
             }
         }
+    }
+}
+
+impl<C: NodeConnection> fmt::Debug for TransactionBuilder<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TransactionBuilder")
+            .field("target", &self.target)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
     }
 }

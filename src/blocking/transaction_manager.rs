@@ -218,8 +218,12 @@ impl<C: NodeConnection> ShardedConnection<C> {
         let slot = lease.slot_mut();
         if tm.depth == 0 {
             tm.base = believed_depth(slot);
-            slot.flags
-                .clear(Flags::ENDED_BY_HAND | Flags::ENDED_BY_SERVER | Flags::RETRYABLE);
+            slot.flags.clear(
+                Flags::ENDED_BY_HAND
+                    | Flags::ENDED_BY_SERVER
+                    | Flags::RETRYABLE
+                    | Flags::FAILED_IN_SCOPE,
+            );
         }
         let begun = match sql {
             Some(sql) if outer == 0 && tm.base == 0 => slot.conn.begin_with(sql),

@@ -131,6 +131,10 @@ const CONNECT: [(UnavailableCause, &[&str]); 6] = [
         &[
             "connection refused",
             "(111)",
+            // MariaDB's client says 115 ("in progress") where it had to wait for the refusal; a host
+            // that does not answer at all is known by our own clock.
+            "(115)",
+            "(115 \"",
             "(111 \"connection refused\")",
         ],
     ),
@@ -182,6 +186,7 @@ mod tests {
                 U::Refused,
             ),
             ("Can't connect to server on '127.0.0.1' (111)", U::Refused),
+            ("Can't connect to server on '127.0.0.1' (115)", U::Refused),
             (
                 "FATAL:  password authentication failed for user \"x\"",
                 U::Authentication,

@@ -13,8 +13,8 @@ mod url;
 mod validate;
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{ConfigErrors, Error};
 use crate::name::{KeyspaceName, ShardName};

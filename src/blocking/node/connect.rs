@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
@@ -28,7 +29,8 @@ pub(super) fn establish<C: NodeConnection>(shared: &Shared<C>) -> Result<C, Fail
     let connector = &shared.options.connector;
     let timeout = shared.settings.connect_timeout;
     if kind == UrlKind::Sqlite {
-        return attempt(connector, spec, kind, timeout);
+        let attempt = AssertUnwindSafe(|| attempt(connector, spec, kind, timeout));
+        return catch_unwind(attempt).unwrap_or_else(|_| Err(panicked()));
     }
     if shared.stuck.load(Ordering::Acquire) > 0 && !greets(spec, kind, timeout) {
         return Err((
@@ -69,11 +71,13 @@ pub(super) fn establish<C: NodeConnection>(shared: &Shared<C>) -> Result<C, Fail
                 )),
             }
         }
-        Err(mpsc::RecvTimeoutError::Disconnected) => Err((
-            UnavailableCause::Other,
-            "the connect function panicked".to_owned(),
-        )),
+        Err(mpsc::RecvTimeoutError::Disconnected) => Err(panicked()),
     }
+}
+
+fn panicked() -> Failed {
+    let text = "the connect function panicked";
+    (UnavailableCause::Other, text.to_owned())
 }
 
 fn attempt<C: NodeConnection>(
