@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
-use crate::name::{KeyspaceName, Role, ShardName};
+use crate::name::{KeyspaceName, Role, ShardName, WorkloadName};
 
 /// Everything this crate can refuse or report.
 ///
@@ -202,6 +202,59 @@ pub enum Error {
         held: Vec<ShardName>,
     },
 
+    /// The shard takes no work at the moment: its state is `offline`.
+    #[error("shard {shard} is offline by configuration: try again later, or open it")]
+    ShardOffline {
+        /// The shard.
+        shard: ShardName,
+    },
+
+    /// A write to a shard whose state is `read-only`.
+    #[error("shard {shard} is read-only by configuration: the statement was refused")]
+    ShardReadOnly {
+        /// The shard.
+        shard: ShardName,
+        /// What the database said.
+        source: Option<BoxError>,
+    },
+
+    /// The topology has no workload class of this name.
+    #[error("unknown workload class {workload:?} (classes: {})", Names(known))]
+    UnknownWorkload {
+        /// What was asked for, as it was given.
+        workload: String,
+        /// The classes that exist.
+        known: Vec<WorkloadName>,
+    },
+
+    /// The database behind a shard's URL says that it belongs to another shard.
+    #[error(
+        "the database configured for shard {expected} holds the data of {}: correct the url, nothing was done there",
+        Names(found)
+    )]
+    WrongDatabase {
+        /// The shard whose URL leads there.
+        expected: ShardName,
+        /// The shards that the database belongs to by its own word.
+        found: Vec<String>,
+    },
+
+    /// The rule, map or tables of a keyspace are not those by which its data was placed.
+    #[error(
+        "keyspace {keyspace} places rows by {configured}, but{} its data was placed by {recorded}: restore the rule, or, once the data has been moved, accept the change by name",
+        OnShard(shard)
+    )]
+    PlacementChanged {
+        /// The keyspace.
+        keyspace: KeyspaceName,
+        /// The shard whose database says so; `None` when a reload would change the rule.
+        shard: Option<ShardName>,
+        /// The fingerprint of the rule in force or asked for.
+        configured: String,
+        /// The fingerprint the data was placed by.
+        recorded: String,
+    },
+
     /// The text form of a route could not be read.
     #[error("{text:?} is not a route: {reason}")]
     InvalidRoute {
@@ -314,6 +367,12 @@ impl UnavailableCause {
     }
 }
 
+impl serde::Serialize for UnavailableCause {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
 impl fmt::Display for UnavailableCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -392,8 +451,13 @@ impl Error {
             | Self::WrongShard { bound: shard, .. }
             | Self::Unavailable { shard, .. }
             | Self::PoolExhausted { shard, .. }
+            | Self::ShardOffline { shard }
+            | Self::ShardReadOnly { shard, .. }
+            | Self::WrongDatabase {
+                expected: shard, ..
+            }
             | Self::Unsupported { shard, .. } => Some(*shard),
-            Self::Database { shard, .. } => *shard,
+            Self::Database { shard, .. } | Self::PlacementChanged { shard, .. } => *shard,
             Self::NoRoute { .. }
             | Self::UnknownShard { .. }
             | Self::UnknownKeyspace { .. }
@@ -401,6 +465,7 @@ impl Error {
             | Self::KeyType { .. }
             | Self::NotCovered { .. }
             | Self::InvalidRoute { .. }
+            | Self::UnknownWorkload { .. }
             | Self::Config(_) => None,
         }
     }
@@ -550,6 +615,17 @@ impl fmt::Display for Held<'_> {
             " (the waiting scope holds a transaction on {})",
             Names(self.0)
         )
+    }
+}
+
+struct OnShard<'a>(&'a Option<ShardName>);
+
+impl fmt::Display for OnShard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(name) => write!(f, " on shard {name}"),
+            None => Ok(()),
+        }
     }
 }
 

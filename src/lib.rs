@@ -24,7 +24,10 @@
 // Names and errors: they know nobody.
 mod error;
 mod name;
-#[cfg(feature = "r2d2")]
+#[cfg_attr(
+    not(feature = "r2d2"),
+    expect(dead_code, reason = "most events are the drivers'")
+)]
 mod telemetry;
 
 // Where a row lives.
@@ -50,9 +53,9 @@ pub use algorithm::{AlgorithmSpec, Fingerprint, Normalize, Placement, RuleSpec};
 pub use config::{Config, ConfigLoader, Format};
 pub use error::{BoxError, ConfigErrors, ConfigProblem, Error, RollbackReason, UnavailableCause};
 pub use key::{KeyType, ParseWordError, ShardKey, ToShardKey};
-pub use name::{KeyspaceName, Role, ShardName};
+pub use name::{KeyspaceName, Role, ShardName, WorkloadName};
 pub use route::{CapturedRoutes, Route, RouteGuard};
 pub use topology::{
     DatabaseUrl, Grouped, KeyspaceConfig, NodeDescription, PoolConfig, Refused, ReplicaConfig,
-    ShardConfig, Startup, TableDescription, Topology, TopologyBuilder, UrlKind,
+    ShardConfig, ShardState, Startup, TableDescription, Topology, TopologyBuilder, UrlKind,
 };

@@ -16,6 +16,10 @@ pub struct ShardName(&'static str);
 #[derive(Clone, Copy, Eq, PartialEq, Hash, PartialOrd, Ord)]
 pub struct KeyspaceName(&'static str);
 
+/// The name of a workload class of some topology of this process.
+#[derive(Clone, Copy, Eq, PartialEq, Hash, PartialOrd, Ord)]
+pub struct WorkloadName(&'static str);
+
 macro_rules! interned {
     ($name:ident) => {
         impl $name {
@@ -74,6 +78,7 @@ macro_rules! interned {
 
 interned!(ShardName);
 interned!(KeyspaceName);
+interned!(WorkloadName);
 
 fn intern(name: &str) -> &'static str {
     static NAMES: OnceLock<Mutex<HashSet<&'static str>>> = OnceLock::new();
@@ -99,12 +104,20 @@ pub enum Role {
     Replica,
 }
 
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+impl Role {
+    /// The role as a word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
             Self::Primary => "primary",
             Self::Replica => "replica",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
     }
 }
 

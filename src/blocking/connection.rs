@@ -8,6 +8,7 @@ use diesel::connection::{CacheSize, DynInstrumentation, TransactionManager};
 use diesel::result::Error as DieselError;
 
 use super::backend::{NodeConnection, TransactionProbe};
+use super::hooks::Hook;
 use super::manager::ShardedConnectionManager;
 use super::node::Lease;
 use super::slot::{Flags, Slot};
@@ -16,6 +17,7 @@ use crate::error::{Error, RollbackReason};
 use crate::key::ToShardKey;
 use crate::name::{Role, ShardName};
 use crate::route::stack;
+use crate::telemetry;
 use crate::topology::{TopologyId, UrlKind};
 
 /// A Diesel connection to one shard, out of the pool of one of its nodes.
@@ -43,6 +45,8 @@ pub struct ShardedConnection<C: NodeConnection> {
     /// This is the connection of the `transaction_on` that pins the scope.
     pub(super) owns_pin: bool,
     pub(super) tm: ShardedTmState,
+    /// What is to be done after the commit.
+    pub(super) hooks: Vec<Hook>,
     /// What a handle of an outer pool keeps while it is bound to nothing.
     pub(super) handle: Option<Box<Handle<C>>>,
 }
@@ -66,6 +70,7 @@ impl<C: NodeConnection> ShardedConnection<C> {
             by_stack,
             owns_pin: false,
             tm: ShardedTmState::default(),
+            hooks: Vec::new(),
             handle: None,
         }
     }
@@ -77,6 +82,7 @@ impl<C: NodeConnection> ShardedConnection<C> {
             by_stack: true,
             owns_pin: false,
             tm: ShardedTmState::default(),
+            hooks: Vec::new(),
             handle: Some(Box::new(Handle {
                 manager,
                 failed: None,
@@ -116,7 +122,7 @@ impl<C: NodeConnection> ShardedConnection<C> {
             unreachable!("a ready connection is bound");
         };
         let bound = lease.node().shard();
-        lease.node().topology.with_current(|snapshot| {
+        lease.node().topology().with_current(|snapshot| {
             let keyspace = &snapshot.keyspaces()[snapshot.find_keyspace(keyspace)?];
             let owner = keyspace.locate(key)?.shard();
             if owner == bound {
@@ -157,10 +163,12 @@ impl<C: NodeConnection> ShardedConnection<C> {
         if let Some(at) = stack::top(self.topology) {
             let bound = lease.node().shard();
             if at.shard != bound && (self.by_stack || open_depth(lease.slot_mut()) > 0) {
-                return Err(Error::RouteMismatch {
+                let error = Error::RouteMismatch {
                     bound,
                     routed: at.shard,
-                });
+                };
+                telemetry::refused(&error);
+                return Err(error);
             }
         }
         if self.tm.depth() > 0
@@ -240,7 +248,7 @@ fn lost<C: NodeConnection>(tm: &mut ShardedTmState, slot: &mut Slot<C>) -> Optio
     } else if slot.flags.any(Flags::LOST) {
         tm.lost = Some(RollbackReason::ConnectionLost);
     } else {
-        let after_error = slot.flags.any(Flags::FAILED);
+        let after_error = slot.flags.any(Flags::FAILED_IN_SCOPE);
         if slot.kind == UrlKind::Sqlite && slot.flags.any(Flags::UNPROBED) {
             // SQLite tells Diesel that it has left a transaction only when it is asked.
             if slot.probe() == TransactionProbe::Broken {

@@ -32,7 +32,7 @@ impl<C: NodeConnection> SimpleConnection for ShardedConnection<C> {
         } else {
             slot.flags.set(Flags::DIRTY | Flags::UNPROBED);
         }
-        result.inspect_err(|error| slot.note(error))
+        result.map_err(|error| slot.failed(error))
     }
 }
 
@@ -93,7 +93,7 @@ impl<C: NodeConnection> Connection for ShardedConnection<C> {
         before_statement(slot, source, in_transaction);
         slot.conn
             .execute_returning_count(source)
-            .inspect_err(|error| slot.note(error))
+            .map_err(|error| slot.failed(error))
     }
 
     fn transaction_state(&mut self) -> &mut ShardedTmState {
@@ -154,10 +154,7 @@ where
         let (conn, noter) = slot.split();
         match LoadConnection::<B>::load(conn, source) {
             Ok(rows) => Ok(ShardedCursor { rows, noter }),
-            Err(error) => {
-                noter.note(&error);
-                Err(error)
-            }
+            Err(error) => Err(noter.failed(error)),
         }
     }
 }
@@ -177,11 +174,10 @@ where
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let next = self.rows.next();
-        if let Some(Err(error)) = &next {
-            self.noter.note(error);
+        match self.rows.next() {
+            Some(Err(error)) => Some(Err(self.noter.failed(error))),
+            other => other,
         }
-        next
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -222,7 +218,7 @@ fn take_text<C: NodeConnection>(slot: &mut Slot<C>, effect: TextEffect, in_trans
 impl<C: NodeConnection> R2D2Connection for ShardedConnection<C> {
     fn ping(&mut self) -> QueryResult<()> {
         let slot = self.ready()?;
-        slot.conn.ping().inspect_err(|error| slot.note(error))
+        slot.conn.ping().map_err(|error| slot.failed(error))
     }
 
     fn is_broken(&mut self) -> bool {
@@ -236,7 +232,7 @@ impl<C: NodeConnection> R2D2Connection for ShardedConnection<C> {
 impl<C: NodeConnection> MigrationConnection for ShardedConnection<C> {
     fn setup(&mut self) -> QueryResult<usize> {
         let slot = self.ready()?;
-        slot.conn.setup().inspect_err(|error| slot.note(error))
+        slot.conn.setup().map_err(|error| slot.failed(error))
     }
 }
 
@@ -260,6 +256,6 @@ where
         let slot = self.ready()?;
         slot.conn
             .update_and_fetch(changeset)
-            .inspect_err(|error| slot.note(error))
+            .map_err(|error| slot.failed(error))
     }
 }

@@ -3,23 +3,23 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use diesel::ConnectionResult;
 
 use super::backend::NodeConnection;
+use super::builder::ManagerBuilder;
 use super::connection::ShardedConnection;
 use super::keyspace::Keyspace;
-use super::node::{Connector, Node, NodeInfo, Threads};
+use super::node::{Lease, Options, Threads};
+use super::node_set::{NodeSet, Nodes};
 use super::status::{NodeStatus, Status};
 use super::transaction::TransactionBuilder;
 use crate::error::{ConfigErrors, ConfigProblem, Error};
-use crate::name::ShardName;
+use crate::name::{Role, ShardName};
 use crate::route::{Located, Route, into_caller, stack};
-use crate::telemetry;
-use crate::topology::{
-    KeyspaceConfig, PoolConfig, ShardConfig, Snapshot, Startup, Topology, TopologyBuilder,
-};
+use crate::telemetry::{self, Reason};
+use crate::topology::{ShardState, Snapshot, Startup, Topology};
 
 /// The pools of all physical databases of a topology, and the routing between them.
 ///
@@ -52,28 +52,15 @@ use crate::topology::{
 /// # #[cfg(not(feature = "sqlite"))] fn main() {}
 /// ```
 pub struct ShardedConnectionManager<C: NodeConnection> {
-    inner: Arc<Inner<C>>,
+    pub(super) inner: Arc<Inner<C>>,
 }
 
-struct Inner<C: NodeConnection> {
-    topology: Topology,
-    nodes: ArcSwap<NodeSet<C>>,
-    threads: Arc<Threads>,
+pub(super) struct Inner<C: NodeConnection> {
+    pub(super) topology: Topology,
+    pub(super) nodes: ArcSwap<NodeSet<C>>,
+    pub(super) threads: Arc<Threads>,
+    pub(super) options: Options<C>,
     fallbacks: AtomicU64,
-}
-
-/// The nodes of one snapshot, in its order.
-struct NodeSet<C: NodeConnection> {
-    snapshot: Arc<Snapshot>,
-    primaries: Vec<Arc<Node<C>>>,
-}
-
-impl<C: NodeConnection> NodeSet<C> {
-    #[inline]
-    fn primary(&self, at: Located) -> Result<&Arc<Node<C>>, Error> {
-        let index = self.snapshot.relocate(at)?;
-        Ok(&self.primaries[index.get()])
-    }
 }
 
 impl<C: NodeConnection> Clone for ShardedConnectionManager<C> {
@@ -87,10 +74,7 @@ impl<C: NodeConnection> Clone for ShardedConnectionManager<C> {
 impl<C: NodeConnection> ShardedConnectionManager<C> {
     /// Starts the description of a topology and its manager in code.
     pub fn builder() -> ManagerBuilder<C> {
-        ManagerBuilder {
-            topology: Topology::builder(),
-            connector: None,
-        }
+        ManagerBuilder::new()
     }
 
     /// Makes a manager for a loaded configuration.
@@ -123,41 +107,26 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
     /// [`Error::Config`] when a node's URL is not one of `C`'s; [`Error::Unavailable`] when the
     /// topology says [`Startup::Require`] and a node cannot be reached.
     pub fn from_topology(topology: &Topology) -> Result<Self, Error> {
-        Self::new(topology, None)
+        Self::new(topology, Options::default())
     }
 
-    fn new(topology: &Topology, connector: Option<Arc<Connector<C>>>) -> Result<Self, Error> {
+    pub(super) fn new(topology: &Topology, options: Options<C>) -> Result<Self, Error> {
         let snapshot = topology.snapshot();
         refuse_foreign_urls::<C>(&snapshot)?;
         let threads = Arc::new(Threads::new());
-        let primaries = snapshot
-            .shards()
-            .iter()
-            .map(|shard| {
-                Arc::new(Node::new(
-                    topology.clone(),
-                    shard.primary.clone(),
-                    connector.clone(),
-                    Arc::clone(&threads),
-                ))
-            })
-            .collect();
         let startup = snapshot.startup;
+        let nodes = NodeSet::new(topology, snapshot, None, &options, &threads);
         let manager = Self {
             inner: Arc::new(Inner {
                 topology: topology.clone(),
-                nodes: ArcSwap::from_pointee(NodeSet {
-                    snapshot,
-                    primaries,
-                }),
+                nodes: ArcSwap::from_pointee(nodes),
                 threads,
+                options,
                 fallbacks: AtomicU64::new(0),
             }),
         };
         if startup == Startup::Require {
-            for node in &manager.inner.nodes.load().primaries {
-                node.checkout()?;
-            }
+            manager.inner.nodes.load().connect_all()?;
         }
         Ok(manager)
     }
@@ -183,37 +152,49 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
     /// [`Error::PinnedElsewhere`] inside a `transaction_on`; [`Error::Unavailable`],
     /// [`Error::PoolExhausted`] and [`Error::WouldDeadlock`] from the node.
     pub fn get(&self) -> Result<ShardedConnection<C>, Error> {
-        let nodes = self.inner.nodes.load();
-        let at = self.route_in_force(&nodes)?;
-        self.checkout(&nodes, at, true)
+        let nodes = self.nodes()?;
+        let (at, reason) = self.route_in_force(&nodes)?;
+        self.checkout(nodes, at, reason)
     }
 
-    /// Checks out a connection of a shard by name, whatever the route in force.
+    /// Checks out a connection of a shard by name, whatever the route in force; the workload class
+    /// of that route holds here too.
     ///
     /// # Errors
     ///
     /// [`Error::UnknownShard`], and all of [`get`](Self::get) but [`Error::NoRoute`].
     pub fn get_on(&self, shard: impl AsRef<str>) -> Result<ShardedConnection<C>, Error> {
-        let nodes = self.inner.nodes.load();
+        let nodes = self.nodes()?;
         let at = nodes.snapshot.locate(shard.as_ref())?;
-        self.checkout(&nodes, at, false)
+        self.checkout(nodes, at, Reason::Named)
     }
 
-    /// Checks out what a route or the default names; what it answers counts as bound by the stack.
+    /// Checks out what was located before.
     pub(super) fn get_at(&self, at: Located) -> Result<ShardedConnection<C>, Error> {
-        self.checkout(&self.inner.nodes.load(), at, false)
+        self.checkout(self.nodes()?, at, Reason::Named)
     }
 
-    fn route_in_force(&self, nodes: &NodeSet<C>) -> Result<Located, Error> {
+    /// The nodes of the topology as it is now.
+    #[inline]
+    pub(super) fn nodes(&self) -> Result<Nodes<C>, Error> {
+        let nodes = self.inner.nodes.load();
+        if nodes.snapshot.epoch == self.inner.topology.epoch() {
+            Ok(nodes)
+        } else {
+            self.follow()
+        }
+    }
+
+    fn route_in_force(&self, nodes: &NodeSet<C>) -> Result<(Located, Reason), Error> {
         if let Some(at) = stack::top(self.inner.topology.id()) {
-            return Ok(at);
+            return Ok((at, Reason::Route));
         }
         match nodes.snapshot.default_shard {
             Some(index) => {
                 let at = nodes.snapshot.located(index);
                 self.inner.fallbacks.fetch_add(1, Ordering::Relaxed);
                 telemetry::fell_to_default(at.shard);
-                Ok(at)
+                Ok((at, Reason::Default))
             }
             None => Err(Error::NoRoute {
                 known: nodes.snapshot.names(),
@@ -224,14 +205,38 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
     #[inline]
     fn checkout(
         &self,
-        nodes: &NodeSet<C>,
+        nodes: Nodes<C>,
         at: Located,
-        by_stack: bool,
+        reason: Reason,
     ) -> Result<ShardedConnection<C>, Error> {
         let topology = self.inner.topology.id();
-        stack::may_check_out_here(topology, at.shard)?;
-        let lease = nodes.primary(at)?.checkout()?;
-        Ok(ShardedConnection::bound(topology, lease, by_stack))
+        let at = stack::admit(topology, at).inspect_err(telemetry::refused)?;
+        let lease = self.lease(nodes, at);
+        telemetry::checkout(at.shard, Role::Primary, reason, lease.is_ok());
+        let by_stack = !matches!(reason, Reason::Named);
+        Ok(ShardedConnection::bound(topology, lease?, by_stack))
+    }
+
+    fn lease(&self, mut nodes: Nodes<C>, at: Located) -> Result<Lease<C>, Error> {
+        loop {
+            let shard = nodes.shard(at)?;
+            if shard.state == ShardState::Offline {
+                return Err(Error::ShardOffline { shard: at.shard });
+            }
+            if let Some(mut lease) = shard.pool(at.class)?.checkout()? {
+                let read_only = shard.state == ShardState::ReadOnly;
+                lease
+                    .slot_mut()
+                    .set_shard_read_only(read_only)
+                    .map_err(|source| Error::Database {
+                        shard: Some(at.shard),
+                        source,
+                    })?;
+                return Ok(lease);
+            }
+            // The node was taken out of service while we were at its door.
+            nodes = self.nodes()?;
+        }
     }
 
     /// Makes a route to a shard.
@@ -280,8 +285,14 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
     where
         E: From<diesel::result::Error>,
     {
-        let at = self.locate(shard.as_ref()).map_err(into_caller)?;
-        let _scope = stack::enter(self.inner.topology.id(), at).map_err(into_caller)?;
+        let at = self
+            .locate(shard.as_ref())
+            .inspect_err(telemetry::refused)
+            .map_err(into_caller)?;
+        let _scope = stack::enter(self.inner.topology.id(), at)
+            .inspect_err(telemetry::refused)
+            .map_err(into_caller)?;
+        let _span = telemetry::route_span(at.shard);
         f()
     }
 
@@ -333,25 +344,64 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
         Ok(Keyspace::new(self.clone(), name, index))
     }
 
+    /// Another manager for the same databases, for tests: each node's pool is one connection that
+    /// lives in a test transaction, so nothing that is done through it is ever committed.
+    ///
+    /// Give it to the code under test in place of the real one: handlers write through it, the test
+    /// reads through it, and when it is dropped nothing is left. `transaction_on` opens savepoints,
+    /// `after_commit` runs when they are released. What cannot work with one connection per node does
+    /// not: `independent` on the same shard is `WouldDeadlock`, a second thread waits for the first.
+    /// On MySQL a statement of data definition ends the test transaction; migrate before.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sqlite")] fn main() -> Result<(), diesel_sharded::Error> {
+    /// # use diesel::connection::SimpleConnection;
+    /// # use diesel::prelude::*;
+    /// # use diesel_sharded::blocking::ShardedConnectionManager;
+    /// # let dir = tempfile::tempdir().expect("a temporary folder");
+    /// # let shards = ShardedConnectionManager::<diesel::SqliteConnection>::builder()
+    /// #     .shard("order-0", dir.path().join("o").display().to_string()).build()?;
+    /// # diesel::table! { orders (id) { id -> Integer, } }
+    /// # shards.get_on("order-0")?.batch_execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)")?;
+    /// # let handler = |shards: &ShardedConnectionManager<diesel::SqliteConnection>| shards
+    /// #     .transaction_on("order-0", |conn| diesel::insert_into(orders::table)
+    /// #         .values(orders::id.eq(1)).execute(conn));
+    /// let test = shards.test_transactions()?;
+    /// handler(&test)?;
+    /// assert_eq!(orders::table.count().get_result::<i64>(&mut test.get_on("order-0")?)?, 1);
+    /// drop(test);
+    /// assert_eq!(orders::table.count().get_result::<i64>(&mut shards.get_on("order-0")?)?, 0);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "sqlite"))] fn main() {}
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`] where what was valid when the topology was made no longer is.
+    pub fn test_transactions(&self) -> Result<Self, Error> {
+        let options = Options {
+            test_transactions: true,
+            ..self.inner.options.clone()
+        };
+        Self::new(&self.inner.topology.copy()?, options)
+    }
+
     /// The state of every node's pool, and what was counted since the manager was made.
+    ///
+    /// With the feature `metrics` this also sets the gauges of the pools, so call it now and then:
+    /// where metrics are scraped, for example.
     #[must_use]
     pub fn status(&self) -> Status {
         let nodes = self.inner.nodes.load();
         Status {
             epoch: nodes.snapshot.epoch,
             default_fallbacks: self.inner.fallbacks.load(Ordering::Relaxed),
-            nodes: nodes.primaries.iter().map(NodeStatus::of).collect(),
+            nodes: nodes
+                .pools()
+                .map(|(node, state)| NodeStatus::of(node, state))
+                .collect(),
         }
-    }
-
-    /// The connections that all node pools together may open.
-    fn capacity(&self) -> u32 {
-        self.inner
-            .nodes
-            .load()
-            .primaries
-            .iter()
-            .fold(0, |sum, node| sum.saturating_add(node.spec().pool.max_size))
     }
 
     /// Puts the manager into an outer r2d2 pool, sized so that the node pools are what limits a
@@ -361,21 +411,17 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
     /// stay in the node pools. For other settings build it with `r2d2::Pool::builder()` as usual.
     #[must_use]
     pub fn into_pool(self) -> r2d2::Pool<Self> {
-        let longest = self
-            .inner
-            .nodes
-            .load()
-            .primaries
-            .iter()
-            .map(|node| node.spec().pool.connection_timeout)
-            .max()
-            .unwrap_or(std::time::Duration::from_secs(30));
+        let (mut capacity, mut longest) = (0u32, Duration::ZERO);
+        for (node, _) in self.inner.nodes.load().pools() {
+            capacity = capacity.saturating_add(node.settings().max_size);
+            longest = longest.max(node.settings().connection_timeout);
+        }
         r2d2::Pool::builder()
-            .max_size(self.capacity().max(1))
+            .max_size(capacity.max(1))
             .min_idle(Some(1))
             .idle_timeout(None)
             .max_lifetime(None)
-            .connection_timeout(longest)
+            .connection_timeout(longest.max(Duration::from_secs(1)))
             .thread_pool(self.inner.threads.pool())
             .build_unchecked(self)
     }
@@ -391,7 +437,7 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
 }
 
 /// A node that `C` cannot talk to is a mistake of the configuration, found before any checkout.
-fn refuse_foreign_urls<C: NodeConnection>(snapshot: &Snapshot) -> Result<(), Error> {
+pub(super) fn refuse_foreign_urls<C: NodeConnection>(snapshot: &Snapshot) -> Result<(), Error> {
     let problems: Vec<_> = snapshot
         .shards()
         .iter()
@@ -423,109 +469,6 @@ impl<C: NodeConnection> fmt::Debug for ShardedConnectionManager<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ShardedConnectionManager")
             .field("shards", &self.shards())
-            .finish_non_exhaustive()
-    }
-}
-
-/// Describes a topology in code and makes the manager for it.
-#[must_use = "a builder does nothing until it is built"]
-pub struct ManagerBuilder<C: NodeConnection> {
-    topology: TopologyBuilder,
-    connector: Option<Arc<Connector<C>>>,
-}
-
-impl<C: NodeConnection> ManagerBuilder<C> {
-    /// Adds a shard: its name, and its URL or a [`ShardConfig`].
-    pub fn shard(mut self, name: impl Into<String>, shard: impl Into<ShardConfig>) -> Self {
-        self.topology = self.topology.shard(name, shard);
-        self
-    }
-
-    /// Adds a keyspace.
-    pub fn keyspace(mut self, name: impl Into<String>, keyspace: KeyspaceConfig) -> Self {
-        self.topology = self.topology.keyspace(name, keyspace);
-        self
-    }
-
-    /// Names the shard of a checkout without a route. Defaults to none: such a checkout fails.
-    pub fn default_shard(mut self, name: impl Into<String>) -> Self {
-        self.topology = self.topology.default_shard(name);
-        self
-    }
-
-    /// Sets the pool settings of every node; a shard may override any of them.
-    pub fn pool(mut self, pool: PoolConfig) -> Self {
-        self.topology = self.topology.pool(pool);
-        self
-    }
-
-    /// Says when nodes are first connected. Defaults to [`Startup::Lazy`].
-    pub fn startup(mut self, startup: Startup) -> Self {
-        self.topology = self.topology.startup(startup);
-        self
-    }
-
-    /// Allows several shards to be one database, for development. Defaults to `false`.
-    pub fn shared_database(mut self, shared: bool) -> Self {
-        self.topology = self.topology.shared_database(shared);
-        self
-    }
-
-    /// Limits the connections to one server; see [`TopologyBuilder::budget`].
-    pub fn budget(mut self, connections_per_server: u32, instances: u32, headroom: f64) -> Self {
-        self.topology = self
-            .topology
-            .budget(connections_per_server, instances, headroom);
-        self
-    }
-
-    /// Connects nodes in the application's own way: TLS, short-lived tokens, `SET` after connect.
-    ///
-    /// Called for each physical connection, on a thread that may wait; an attempt that outlives
-    /// `connect_timeout` is given up.
-    ///
-    /// ```
-    /// # #[cfg(feature = "postgres")] fn check() -> Result<(), diesel_sharded::Error> {
-    /// use diesel::{Connection, PgConnection};
-    /// use diesel::connection::SimpleConnection;
-    /// use diesel_sharded::blocking::ShardedConnectionManager;
-    ///
-    /// let shards = ShardedConnectionManager::<PgConnection>::builder()
-    ///     .shard("order-0", "postgres://app@db-0/orders")
-    ///     .connect_with(|node| {
-    ///         let mut conn = PgConnection::establish(node.url().expose())?;
-    ///         conn.batch_execute("SET application_name = 'orders'")
-    ///             .map_err(diesel::ConnectionError::CouldntSetupConfiguration)?;
-    ///         Ok(conn)
-    ///     })
-    ///     .build()?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn connect_with(
-        mut self,
-        connect: impl Fn(NodeInfo<'_>) -> ConnectionResult<C> + Send + Sync + 'static,
-    ) -> Self {
-        self.connector = Some(Arc::new(connect));
-        self
-    }
-
-    /// Checks the description and makes the manager. Opens no connection, unless the topology says
-    /// [`Startup::Require`].
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Config`] with everything that is wrong; [`Error::Unavailable`] under
-    /// [`Startup::Require`].
-    pub fn build(self) -> Result<ShardedConnectionManager<C>, Error> {
-        ShardedConnectionManager::new(&self.topology.build()?, self.connector)
-    }
-}
-
-impl<C: NodeConnection> fmt::Debug for ManagerBuilder<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ManagerBuilder")
-            .field("topology", &self.topology)
             .finish_non_exhaustive()
     }
 }

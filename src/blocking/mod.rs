@@ -2,13 +2,19 @@
 
 mod backend;
 mod begin;
+mod builder;
 mod connection;
 mod diesel_impls;
+mod hooks;
+mod identity;
 mod keyspace;
 mod manager;
 mod native;
 mod node;
+mod node_set;
 mod outer;
+mod reload;
+mod retry;
 mod slot;
 mod status;
 mod transaction;
@@ -16,13 +22,17 @@ mod transaction_manager;
 
 pub use backend::{NodeConnection, TransactionProbe};
 pub use begin::Isolation;
+pub use builder::ManagerBuilder;
 pub use connection::ShardedConnection;
 pub use diesel_impls::ShardedCursor;
+pub use identity::IdentityRow;
 pub use keyspace::{BucketMap, Keyspace};
-pub use manager::{ManagerBuilder, ShardedConnectionManager};
+pub use manager::ShardedConnectionManager;
 #[cfg(feature = "postgres")]
 pub use native::PgTransactionBuilder;
 pub use node::NodeInfo;
+pub use reload::Reloaded;
+pub use retry::RetryingTransactionBuilder;
 pub use status::{NodeStatus, Status};
 pub use transaction::TransactionBuilder;
 pub use transaction_manager::{Outcome, ShardedTm, ShardedTmState};

@@ -92,6 +92,7 @@ impl<C: NodeConnection> ShardedConnection<C> {
         if let Some(handle) = &mut self.handle {
             handle.failed = None;
         }
+        self.hooks.clear();
         self.lease = None;
     }
 }

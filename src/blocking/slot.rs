@@ -11,9 +11,11 @@ use diesel::connection::{
 use diesel::result::Error as DieselError;
 
 use super::backend::{NodeConnection, TransactionProbe};
-use super::node::NodeHealth;
-use crate::name::Role;
+use super::node::{NodeHealth, OnReturn};
+use crate::error::Error;
+use crate::name::{Role, ShardName};
 use crate::replica::statement_failure;
+use crate::telemetry;
 use crate::topology::UrlKind;
 
 /// What has happened on a connection since it was last known to be clean.
@@ -42,6 +44,12 @@ impl Flags {
     pub(crate) const READ_ONLY_WANTED: u16 = 1 << 7;
     /// The connection is lost.
     pub(crate) const LOST: u16 = 1 << 8;
+    /// A statement failed in a way that a repetition of its transaction may not.
+    pub(crate) const RETRYABLE: u16 = 1 << 9;
+    /// The session is read-only because its shard is.
+    pub(crate) const SHARD_READ_ONLY: u16 = 1 << 10;
+    /// A statement of the open transaction has failed.
+    pub(crate) const FAILED_IN_SCOPE: u16 = 1 << 11;
 
     pub(crate) fn set(&self, bits: u16) {
         self.0
@@ -64,6 +72,7 @@ pub(crate) struct Slot<C: NodeConnection> {
     pub(crate) flags: Flags,
     pub(crate) kind: UrlKind,
     health: Arc<NodeHealth>,
+    shard: ShardName,
     role: Role,
     last_used: Instant,
     /// How many connections of the node had failed when this one was last known to be well.
@@ -75,7 +84,7 @@ pub(crate) struct Slot<C: NodeConnection> {
 }
 
 impl<C: NodeConnection> Slot<C> {
-    pub(crate) fn new(mut conn: C, health: Arc<NodeHealth>, role: Role) -> Self {
+    pub(crate) fn new(mut conn: C, health: Arc<NodeHealth>, shard: ShardName, role: Role) -> Self {
         conn.set_instrumentation(Watch {
             user: DynInstrumentation::default_instrumentation(),
             muted: false,
@@ -86,12 +95,18 @@ impl<C: NodeConnection> Slot<C> {
             conn,
             flags: Flags(AtomicU16::new(0)),
             health,
+            shard,
             role,
             last_used: Instant::now(),
             failures_seen,
             announced: true,
             instrumented: false,
         }
+    }
+
+    /// The connection goes nowhere: whoever announced it takes the announcement back.
+    pub(crate) fn disown(&mut self) {
+        self.announced = false;
     }
 
     /// Called once when the connection leaves the pool for the first time, or is dropped unused.
@@ -115,24 +130,38 @@ impl<C: NodeConnection> Slot<C> {
             && self.failures_seen == failures
             && now.duration_since(last) < bypass
         {
+            telemetry::health_check(self.shard, self.role, "bypassed");
             return Ok(());
         }
         match self.muted(|conn| conn.ping()) {
             Ok(()) => {
+                telemetry::health_check(self.shard, self.role, "ok");
                 self.flags.clear(Flags::FAILED);
                 self.failures_seen = failures;
                 Ok(())
             }
             Err(error) => {
+                telemetry::health_check(self.shard, self.role, "failed");
                 self.health.connection_failed();
                 Err(error)
             }
         }
     }
 
-    /// Takes note of the error of a statement.
-    pub(crate) fn note(&self, error: &DieselError) {
-        note(&self.flags, self.kind, self.role, &self.health, error);
+    /// Takes note of the error of a statement, and gives it its name where it is ours.
+    #[cold]
+    pub(crate) fn failed(&self, error: DieselError) -> DieselError {
+        self.noter().failed(error)
+    }
+
+    fn noter(&self) -> Noter<'_> {
+        Noter {
+            flags: &self.flags,
+            kind: self.kind,
+            shard: self.shard,
+            role: self.role,
+            health: &self.health,
+        }
     }
 
     /// What a cursor needs to take note of errors while the connection is borrowed.
@@ -142,6 +171,7 @@ impl<C: NodeConnection> Slot<C> {
             Noter {
                 flags: &self.flags,
                 kind: self.kind,
+                shard: self.shard,
                 role: self.role,
                 health: &self.health,
             },
@@ -152,7 +182,7 @@ impl<C: NodeConnection> Slot<C> {
     ///
     /// Answers `false` when it must be closed instead. On the good path this asks nobody: a clean
     /// connection is known to be clean.
-    pub(crate) fn settle(&mut self) -> bool {
+    pub(crate) fn settle(&mut self, reset: bool, on_return: Option<&OnReturn<C>>) -> bool {
         if self.flags.any(Flags::RETIRE | Flags::LOST) {
             return false;
         }
@@ -183,8 +213,44 @@ impl<C: NodeConnection> Slot<C> {
             self.swap_instrumentation(DynInstrumentation::default_instrumentation());
             self.instrumented = false;
         }
-        self.flags.clear(!Flags::FAILED);
+        if !self.forget_session(reset, on_return) {
+            return false;
+        }
+        self.flags.clear(!(Flags::FAILED | Flags::SHARD_READ_ONLY));
         true
+    }
+
+    /// Takes back what the last user has set in the session, where the application asked for it.
+    fn forget_session(&mut self, reset: bool, on_return: Option<&OnReturn<C>>) -> bool {
+        let dirty = self.flags.any(Flags::DIRTY);
+        (!reset
+            || self
+                .muted(|conn| conn.reset_session(dirty))
+                .unwrap_or(false))
+            && on_return.is_none_or(|f| self.muted(|conn| f(conn)).is_ok())
+    }
+
+    /// Tells the session whether it may write, where it does not know yet.
+    pub(crate) fn set_shard_read_only(&mut self, read_only: bool) -> Result<(), DieselError> {
+        if self.flags.any(Flags::SHARD_READ_ONLY) == read_only {
+            return Ok(());
+        }
+        let sql = match (self.kind, read_only) {
+            (UrlKind::Sqlite, true) => "PRAGMA query_only = ON",
+            (UrlKind::Sqlite, false) => "PRAGMA query_only = OFF",
+            (UrlKind::Postgres, true) => "SET default_transaction_read_only = on",
+            (UrlKind::Postgres, false) => "RESET default_transaction_read_only",
+            (UrlKind::Mysql, true) => "SET SESSION TRANSACTION READ ONLY",
+            (UrlKind::Mysql, false) => "SET SESSION TRANSACTION READ WRITE",
+        };
+        let result = self.muted(|conn| conn.batch_execute(sql));
+        match &result {
+            Ok(()) if read_only => self.flags.set(Flags::SHARD_READ_ONLY),
+            Ok(()) => self.flags.clear(Flags::SHARD_READ_ONLY),
+            // A session that knows half of it is of no use to anybody.
+            Err(_) => self.flags.set(Flags::RETIRE),
+        }
+        result
     }
 
     /// Makes sure that a dirty connection has no transaction open, or only its test transaction.
@@ -272,31 +338,48 @@ impl<C: NodeConnection> Drop for Slot<C> {
 pub(crate) struct Noter<'a> {
     flags: &'a Flags,
     kind: UrlKind,
+    shard: ShardName,
     role: Role,
     health: &'a NodeHealth,
 }
 
 impl Noter<'_> {
     #[cold]
-    pub(crate) fn note(&self, error: &DieselError) {
-        note(self.flags, self.kind, self.role, self.health, error);
+    pub(crate) fn failed(&self, error: DieselError) -> DieselError {
+        if self.note(&error) && self.flags.any(Flags::SHARD_READ_ONLY) {
+            return Error::ShardReadOnly {
+                shard: self.shard,
+                source: Some(error.into()),
+            }
+            .into();
+        }
+        error
     }
-}
 
-fn note(flags: &Flags, kind: UrlKind, role: Role, health: &NodeHealth, error: &DieselError) {
-    let failure = statement_failure(kind == UrlKind::Mysql, error);
-    flags.set(Flags::DIRTY | Flags::UNPROBED | Flags::FAILED);
-    if failure.transaction_lost {
-        flags.set(Flags::ENDED_BY_SERVER);
-    }
-    if failure.connection_lost {
-        flags.set(Flags::LOST);
-        health.connection_failed();
-    }
-    if failure.read_only && role == Role::Primary && !flags.any(Flags::READ_ONLY_WANTED) {
-        // A primary that refuses writes has been demoted: this connection leads nowhere any more.
-        flags.set(Flags::RETIRE);
-        health.connection_failed();
+    /// Answers whether the error says that nothing may be written here.
+    #[cold]
+    pub(crate) fn note(&self, error: &DieselError) -> bool {
+        let failure = statement_failure(self.kind == UrlKind::Mysql, error);
+        self.flags
+            .set(Flags::DIRTY | Flags::UNPROBED | Flags::FAILED | Flags::FAILED_IN_SCOPE);
+        if failure.transaction_lost {
+            self.flags.set(Flags::ENDED_BY_SERVER);
+        }
+        if failure.retryable {
+            self.flags.set(Flags::RETRYABLE);
+        }
+        if failure.connection_lost {
+            self.flags.set(Flags::LOST);
+            self.health.connection_failed();
+        }
+        let wanted = Flags::READ_ONLY_WANTED | Flags::SHARD_READ_ONLY;
+        if failure.read_only && self.role == Role::Primary && !self.flags.any(wanted) {
+            // A primary that refuses writes has been demoted: this connection leads nowhere any
+            // more, and neither do the others that were opened before.
+            self.flags.set(Flags::RETIRE);
+            self.health.connection_failed();
+        }
+        failure.read_only
     }
 }
 

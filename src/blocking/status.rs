@@ -5,28 +5,34 @@ use std::sync::Arc;
 use super::backend::NodeConnection;
 use super::node::Node;
 use crate::error::UnavailableCause;
-use crate::name::{Role, ShardName};
+use crate::name::{Role, ShardName, WorkloadName};
+use crate::telemetry;
+use crate::topology::ShardState;
 
 /// The state of a manager at one moment.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize)]
 #[non_exhaustive]
 pub struct Status {
     /// The epoch of the topology.
     pub epoch: u64,
     /// How many checkouts without a route went to the default shard.
     pub default_fallbacks: u64,
-    /// One entry per node, sorted by shard.
+    /// One entry per pool, sorted by shard.
     pub nodes: Vec<NodeStatus>,
 }
 
 /// The state of one node's pool at one moment.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize)]
 #[non_exhaustive]
 pub struct NodeStatus {
     /// The shard.
     pub shard: ShardName,
     /// The node's role in it.
     pub role: Role,
+    /// The workload class whose pool this is; `None` for the ordinary one.
+    pub class: Option<WorkloadName>,
+    /// Whether the shard takes work.
+    pub state: ShardState,
     /// Open connections, idle ones included.
     pub connections: u32,
     /// Open connections that nobody uses.
@@ -40,14 +46,25 @@ pub struct NodeStatus {
 }
 
 impl NodeStatus {
-    pub(super) fn of<C: NodeConnection>(node: &Arc<Node<C>>) -> Self {
+    pub(super) fn of<C: NodeConnection>(node: &Arc<Node<C>>, state: ShardState) -> Self {
         let (connections, idle, waiting) = node.counts();
+        let class = node.class();
+        telemetry::pool_state(
+            node.shard(),
+            node.role(),
+            class.map_or("", |class| class.as_str()),
+            connections,
+            idle,
+            waiting,
+        );
         Self {
             shard: node.shard(),
             role: node.role(),
+            class,
+            state,
             connections,
             idle,
-            max_size: node.spec().pool.max_size,
+            max_size: node.settings().max_size,
             waiting,
             down: node.down(),
         }

@@ -1,21 +1,26 @@
-//! Shard-scoped transactions: options, the pin, the outcome.
+//! Shard-scoped transactions: options, the pin, the outcome, what follows a commit.
+
+use std::fmt;
 
 use diesel::result::Error as DieselError;
 
 use super::backend::NodeConnection;
 use super::begin::{Begin, BeginOptions, Isolation};
 use super::connection::ShardedConnection;
+use super::hooks;
 use super::manager::ShardedConnectionManager;
+use super::retry::RetryingTransactionBuilder;
 use super::slot::Flags;
 use super::transaction_manager::Outcome;
 use crate::error::Error;
+use crate::name::ShardName;
 use crate::route::{Located, into_caller, stack};
+use crate::telemetry;
 
 /// Sets the options of one shard-scoped transaction and runs it.
 ///
 /// Made by [`transaction_builder`](ShardedConnectionManager::transaction_builder) of a manager or a
 /// keyspace.
-#[derive(Debug)]
 #[must_use = "a transaction builder does nothing until it is run"]
 pub struct TransactionBuilder<C: NodeConnection> {
     manager: ShardedConnectionManager<C>,
@@ -54,6 +59,27 @@ impl<C: NodeConnection> TransactionBuilder<C> {
         self
     }
 
+    /// Runs the transaction again, up to `times` times, when it failed by a serialization failure or
+    /// a deadlock. The closure is then called more than once, hence `FnMut`.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sqlite")] fn main() -> Result<(), diesel_sharded::Error> {
+    /// # use diesel::connection::SimpleConnection;
+    /// # use diesel_sharded::blocking::ShardedConnectionManager;
+    /// # let dir = tempfile::tempdir().expect("a temporary folder");
+    /// # let shards = ShardedConnectionManager::<diesel::SqliteConnection>::builder()
+    /// #     .shard("order-0", dir.path().join("o").display().to_string()).build()?;
+    /// shards.transaction_builder("order-0").immediate().retries(3).run(|conn| {
+    ///     conn.batch_execute("CREATE TABLE IF NOT EXISTS t (id INTEGER)")
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "sqlite"))] fn main() {}
+    /// ```
+    pub fn retries(self, times: usize) -> RetryingTransactionBuilder<C> {
+        RetryingTransactionBuilder::new(self, times)
+    }
+
     /// Runs the transaction; `Ok` means committed.
     ///
     /// # Errors
@@ -79,33 +105,94 @@ impl<C: NodeConnection> TransactionBuilder<C> {
         F: FnOnce(&mut ShardedConnection<C>) -> Result<Outcome<T>, E>,
         E: From<DieselError>,
     {
-        let Self {
-            manager,
-            target,
-            options,
-        } = self;
-        let at = target.map_err(into_caller)?;
-        let mut conn = manager.get_at(at).map_err(into_caller)?;
-        let begin = begin_for(options, at, &mut conn).map_err(into_caller)?;
-        let _pin = stack::pin(manager.topology().id(), at).map_err(into_caller)?;
-        conn.owns_pin = true;
-        // Dropped before the pin, so that whoever waits for the connection finds the scope left.
-        let mut conn = conn;
-        conn.scope_with(&begin, f)
+        self.checked().map_err(into_caller)?.run(f).0
+    }
+
+    /// The transaction itself, once its target is known to exist.
+    pub(super) fn checked(self) -> Result<Transaction<C>, Error> {
+        Ok(Transaction {
+            at: self.target?,
+            manager: self.manager,
+            options: self.options,
+        })
     }
 }
 
-fn begin_for<C: NodeConnection>(
-    options: BeginOptions,
+/// A transaction that can be run, more than once if need be.
+pub(super) struct Transaction<C: NodeConnection> {
+    manager: ShardedConnectionManager<C>,
     at: Located,
-    conn: &mut ShardedConnection<C>,
-) -> Result<Begin, Error> {
-    let kind = conn.ready()?.kind;
-    options.sql(kind).map_err(|what| Error::Unsupported {
-        shard: at.shard,
-        backend: kind.as_str(),
-        what,
-    })
+    options: BeginOptions,
+}
+
+impl<C: NodeConnection> Transaction<C> {
+    pub(super) fn shard(&self) -> ShardName {
+        self.at.shard
+    }
+
+    /// Runs the transaction once; also answers whether another run may do better.
+    pub(super) fn run<T, E, F>(&self, f: F) -> (Result<T, E>, bool)
+    where
+        F: FnOnce(&mut ShardedConnection<C>) -> Result<Outcome<T>, E>,
+        E: From<DieselError>,
+    {
+        match self.prepare() {
+            Ok((conn, begin)) => self.run_on(conn, &begin, f),
+            Err(error) => (Err(into_caller(error)), false),
+        }
+    }
+
+    fn prepare(&self) -> Result<(ShardedConnection<C>, Begin), Error> {
+        let mut conn = self.manager.get_at(self.at)?;
+        let kind = conn.ready()?.kind;
+        let begin = self.options.sql(kind).map_err(|what| Error::Unsupported {
+            shard: self.at.shard,
+            backend: kind.as_str(),
+            what,
+        })?;
+        Ok((conn, begin))
+    }
+
+    fn run_on<T, E, F>(
+        &self,
+        mut conn: ShardedConnection<C>,
+        begin: &Begin,
+        f: F,
+    ) -> (Result<T, E>, bool)
+    where
+        F: FnOnce(&mut ShardedConnection<C>) -> Result<Outcome<T>, E>,
+        E: From<DieselError>,
+    {
+        let shard = self.at.shard;
+        let pin = match stack::pin(self.manager.topology().id(), self.at) {
+            Ok(pin) => pin,
+            Err(error) => return (Err(into_caller(error)), false),
+        };
+        let span = telemetry::transaction_span(shard);
+        conn.owns_pin = true;
+        let mut wanted = "failed";
+        let result = conn.scope_with(begin, |conn| {
+            let outcome = f(conn)?;
+            wanted = match outcome {
+                Outcome::Commit(_) => "committed",
+                Outcome::Rollback(_) => "rolled_back",
+            };
+            Ok(outcome)
+        });
+        telemetry::transaction_ended(shard, if result.is_ok() { wanted } else { "failed" });
+        let retryable = result.is_err()
+            && conn
+                .slot_mut()
+                .is_some_and(|slot| slot.flags.any(Flags::RETRYABLE));
+        let due = conn.take_committed_hooks();
+        // The connection first, so that whoever waits for it finds the scope left; the hooks last,
+        // so that they run as after the call.
+        drop(conn);
+        drop(span);
+        drop(pin);
+        hooks::run(shard, due);
+        (result, retryable)
+    }
 }
 
 impl<C: NodeConnection> ShardedConnection<C> {
@@ -142,6 +229,7 @@ impl<C: NodeConnection> Drop for Restore<'_, C> {
         if let Some(slot) = self.conn.slot_mut() {
             slot.flags.clear(Flags::READ_ONLY_WANTED);
             if self.query_only
+                && !slot.flags.any(Flags::SHARD_READ_ONLY)
                 && slot
                     .muted(|conn| conn.batch_execute("PRAGMA query_only = OFF"))
                     .is_err()
@@ -149,5 +237,14 @@ impl<C: NodeConnection> Drop for Restore<'_, C> {
                 slot.flags.set(Flags::RETIRE);
             }
         }
+    }
+}
+
+impl<C: NodeConnection> fmt::Debug for TransactionBuilder<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TransactionBuilder")
+            .field("target", &self.target)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
     }
 }

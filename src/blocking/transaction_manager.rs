@@ -209,7 +209,7 @@ impl<C: NodeConnection> ShardedConnection<C> {
         if !self.owns_pin
             && let Some(shard) = self.shard()
         {
-            stack::may_check_out_here(self.topology, shard)?;
+            stack::may_begin(self.topology, shard)?;
         }
         let (outer, tm) = (self.open_depth(), &mut self.tm);
         let Some(lease) = &mut self.lease else {
@@ -218,8 +218,12 @@ impl<C: NodeConnection> ShardedConnection<C> {
         let slot = lease.slot_mut();
         if tm.depth == 0 {
             tm.base = believed_depth(slot);
-            slot.flags
-                .clear(Flags::ENDED_BY_HAND | Flags::ENDED_BY_SERVER);
+            slot.flags.clear(
+                Flags::ENDED_BY_HAND
+                    | Flags::ENDED_BY_SERVER
+                    | Flags::RETRYABLE
+                    | Flags::FAILED_IN_SCOPE,
+            );
         }
         let begun = match sql {
             Some(sql) if outer == 0 && tm.base == 0 => slot.conn.begin_with(sql),
@@ -232,10 +236,7 @@ impl<C: NodeConnection> ShardedConnection<C> {
                 tm.depth += 1;
                 Ok(())
             }
-            Err(error) => {
-                slot.note(&error);
-                Err(error)
-            }
+            Err(error) => Err(slot.failed(error)),
         }
     }
 
@@ -273,7 +274,12 @@ impl<C: NodeConnection> ShardedConnection<C> {
             }
         }
         let committed = noted(slot, |conn| C::TransactionManager::commit_transaction(conn));
+        let depth = self.tm.depth;
         self.tm.ended();
+        match committed {
+            Ok(()) => self.hooks_of_committed(depth),
+            Err(_) => self.hooks_of_rolled_back(depth),
+        }
         committed
     }
 
@@ -302,6 +308,7 @@ impl<C: NodeConnection> ShardedConnection<C> {
                 C::TransactionManager::rollback_transaction(conn)
             });
         }
+        self.hooks_of_rolled_back(self.tm.depth);
         self.tm.ended();
         rolled_back
     }
@@ -344,6 +351,7 @@ impl<C: NodeConnection> ShardedConnection<C> {
                 }
             }
         }
+        self.hooks_of_rolled_back(self.tm.depth);
         self.tm.ended();
     }
 }
@@ -373,9 +381,5 @@ fn noted<C: NodeConnection, T>(
     slot: &mut Slot<C>,
     f: impl FnOnce(&mut C) -> QueryResult<T>,
 ) -> QueryResult<T> {
-    let result = f(&mut slot.conn);
-    if let Err(error) = &result {
-        slot.note(error);
-    }
-    result
+    f(&mut slot.conn).map_err(|error| slot.failed(error))
 }

@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 
 use figment::value::{Dict, Tag, Value};
 
-use super::origin::of_variable;
+use super::origin::{is_within, of_variable};
 use crate::error::ConfigProblem;
 use crate::topology::{nearest, normalized};
 
@@ -74,7 +74,7 @@ pub(super) fn overlay(environment: &Environment, tree: &Dict) -> Overlay {
             if let Some(other) = overlay.variables.get(&key) {
                 return Err(format!("sets {key}, and so does {other}: unset one"));
             }
-            set(&mut overlay.dict, tree, &path, value)?;
+            set(&mut overlay, tree, &path, value)?;
             Ok(key)
         });
         match result {
@@ -116,6 +116,7 @@ fn resolve(name: &str, tree: &Dict) -> Result<Vec<String>, String> {
             );
         }
         "shards" => take_name("shard", &mut path, &mut rest, tree)?,
+        "pools" => take_name("workload class", &mut path, &mut rest, tree)?,
         "keyspaces" => {
             take_name("keyspace", &mut path, &mut rest, tree)?;
             if rest
@@ -184,13 +185,15 @@ fn find<'v>(tree: &'v Dict, path: &[String]) -> Option<&'v Value> {
 }
 
 /// Puts a text at a path. A list is overridden as a whole by figment, so where the path goes through
-/// one, the overlay takes a copy of it and changes that.
-fn set(dict: &mut Dict, tree: &Dict, path: &[String], text: &str) -> Result<(), String> {
+/// one, the overlay takes a copy of it and changes that. What the copy brought gives way; what
+/// another variable has set does not.
+fn set(overlay: &mut Overlay, tree: &Dict, path: &[String], text: &str) -> Result<(), String> {
+    let variables = &overlay.variables;
     let leaf = || Value::String(Tag::Default, text.to_owned());
     let Some((last, parents)) = path.split_last() else {
         return Ok(());
     };
-    let mut dict = dict;
+    let mut dict = &mut overlay.dict;
     let mut i = 0;
     while i < parents.len() {
         let list = match find(tree, &path[..=i]) {
@@ -202,6 +205,11 @@ fn set(dict: &mut Dict, tree: &Dict, path: &[String], text: &str) -> Result<(), 
             None => Value::Dict(Tag::Default, Dict::new()),
         });
         i += 1;
+        let parent = path[..i].join(".");
+        let holds_others = matches!(slot, Value::Dict(..) | Value::Array(..));
+        if !holds_others && !variables.contains_key(&parent) {
+            *slot = Value::Dict(Tag::Default, Dict::new());
+        }
         dict = match slot {
             Value::Dict(_, dict) => dict,
             Value::Array(_, items) => {
@@ -215,25 +223,17 @@ fn set(dict: &mut Dict, tree: &Dict, path: &[String], text: &str) -> Result<(), 
                     }
                     _ => {
                         return Err(format!(
-                            "names entry {index} of {}, which has {count}, counted from 0, and a variable sets one key of one of them",
-                            path[..i].join(".")
+                            "names entry {index} of {parent}, which has {count}, counted from 0, and a variable sets one key of one of them"
                         ));
                     }
                 }
             }
-            _ => {
-                return Err(format!(
-                    "goes below {}, which another variable sets",
-                    path[..i].join(".")
-                ));
-            }
+            _ => return Err(format!("goes below {parent}, which another variable sets")),
         };
     }
-    if let Some(Value::Dict(..)) = dict.get(last) {
-        return Err(format!(
-            "sets {}, and another variable goes below it",
-            path.join(".")
-        ));
+    let key = path.join(".");
+    if variables.keys().any(|other| is_within(other, &key)) {
+        return Err(format!("sets {key}, and another variable goes below it"));
     }
     dict.insert(last.clone(), leaf());
     Ok(())

@@ -12,7 +12,7 @@ use super::reader::Reader;
 use super::source::{Format, Layer, untagged};
 use super::{Config, schema};
 use crate::error::{ConfigErrors, ConfigProblem, Error};
-use crate::topology::{Problem, TopologySpec, nearest, validate};
+use crate::topology::{Problem, TopologySpec, unknown, validate};
 
 const FILE: &str = "diesel-sharded.toml";
 
@@ -257,12 +257,7 @@ impl ConfigLoader {
         };
 
         let tree = merged(&figment)?;
-        let mut reader = Reader {
-            environment: &self.environment,
-            partial: false,
-            problems: Vec::new(),
-            unreadable: Vec::new(),
-        };
+        let mut reader = Reader::new(&self.environment);
         let spec = schema::root(&mut reader, "", &tree);
         read_other_profiles(&mut reader, &tree, profile.as_deref());
         let (found, unreadable) = (reader.problems, reader.unreadable);
@@ -330,15 +325,19 @@ fn follows(problem: &Problem, found: &[Problem]) -> bool {
             // A list with an unreadable entry has gaps.
             || (is_within(&cause.key, key) && key.split('.').count() > 2);
         let keyspace = cause.key.split('.').take(2).collect::<Vec<_>>().join(".");
+        let caused_by = |part: &str| is_within(&cause.key, &format!("{keyspace}.{part}"));
+        let about = |part: &str| is_within(key, &format!("{keyspace}.{part}"));
         let same_rule = cause.key.starts_with("keyspaces.")
-            && ["shards", "key", "algorithm", "normalize"]
-                .iter()
-                .any(|part| is_within(&cause.key, &format!("{keyspace}.{part}")))
-            && is_within(key, &format!("{keyspace}.algorithm"));
-        let sizes = key == "budget" && cause.key.split('.').any(|part| part == "pool");
-        // Without the table of shards every name is unknown.
-        let no_shards = cause.key == "shards" && problem.message.starts_with("unknown shard");
-        !cause.key.is_empty() && (same_place || same_rule || sizes || no_shards)
+            && ((caused_by("shards") || caused_by("algorithm")) && about("algorithm")
+                // Where the type of the keys is unknown, only what is said of keys is doubtful.
+                || (caused_by("key") || caused_by("normalize"))
+                    && (about("algorithm.values") || about("normalize")));
+        let sizes = key == "budget"
+            && (cause.key.split('.').any(|part| part == "pool") || is_within(&cause.key, "pools"));
+        // Without the table of shards, or keyspaces, every name is unknown.
+        let no_names = cause.key == "shards" && problem.message.starts_with("unknown shard")
+            || cause.key == "keyspaces" && problem.message.starts_with("unknown keyspace");
+        !cause.key.is_empty() && (same_place || same_rule || sizes || no_names)
     })
 }
 
@@ -364,18 +363,7 @@ fn choose_profile(tree: &Dict, name: &str) -> Result<Dict, String> {
                 .into_iter()
                 .flat_map(|profiles| profiles.keys().map(String::as_str))
                 .collect();
-            let hint = match nearest(name, known.iter().copied()) {
-                Some(i) => format!(", did you mean {}?", known[i]),
-                None => String::new(),
-            };
-            let known = if known.is_empty() {
-                "none".to_owned()
-            } else {
-                known.join(", ")
-            };
-            Err(format!(
-                "unknown profile {name:?}{hint} (profiles: {known})"
-            ))
+            Err(unknown("profile", name, &known))
         }
     }
 }

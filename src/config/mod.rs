@@ -68,17 +68,27 @@ pub use source::Format;
 /// | `startup` | `"lazy"` (default) or `"require"` |
 /// | `shared_database` | `true` lets several shards be one database, for development |
 /// | `pool` | `max_size`, `min_idle`, `connection_timeout`, `connect_timeout`, `idle_timeout`, `max_lifetime`, `alive_bypass` for every node |
+/// | `pools.NAME` | a workload class: the same keys, for a second pool of every node |
 /// | `budget` | `connections_per_server`, `instances` (1), `headroom` (1.0) |
-/// | `shards.NAME` | `url`, `password`, `pool`, `replicas` (each `url`, `password`, `weight`, `pool`), `migrations` |
+/// | `shards.NAME` | `url`, `password`, `state`, `pool`, `replicas` (each `url`, `password`, `weight`, `pool`), `migrations` |
 /// | `keyspaces.NAME` | `shards`, `key` (`"integer"`), `normalize`, `algorithm`, `tables`, `migrations` |
+/// | `accept_placement` | keyspaces whose rule may differ from what their data was placed by |
 /// | `profiles.NAME` | all of the above, merged over the rest when the profile is chosen |
 ///
 /// - A duration is text with its unit (`"500ms"`, `"3s"`, `"10m"`); `idle_timeout` and
 ///   `max_lifetime` also take `"never"` or `false`.
-/// - `password` is the text itself, `{ env = "VARIABLE" }`, or `{ file = "path" }`; either is read
-///   byte for byte. A file or variable whose text ends with a line break is refused, since that is
-///   nearly always the editor's and not the password's. `{ none = true }` takes back the password
-///   of a lower layer.
+/// - `password` is the text itself, `{ env = "VARIABLE" }`, `{ file = "path" }` or `{ command =
+///   ["program", "argument"] }`. A variable or file is read byte for byte, and refused if its text
+///   ends with a line break, since that is nearly always the editor's and not the password's.
+///   `{ none = true }` takes back the password of a lower layer.
+/// - A password's `command` is run at each connect, and not at load, so that what it prints may
+///   change. It is started as it is written, without a shell: nothing is split or expanded. What it
+///   prints is the password, without one line break at its end; it must end with success. Neither
+///   its arguments nor what it prints are ever shown.
+/// - `state` is `"open"` (default), `"read-only"` or `"offline"`; another than `"open"` is a warning.
+/// - `max_size` has to be said for a workload class, and its `min_idle` defaults to 0; what else it
+///   leaves out comes from the ordinary settings of each node. The budget counts its pools too.
+/// - `accept_placement` is the name of a keyspace or a list of names.
 /// - `algorithm` is `{ kind = "hash", buckets = 4096, map = [{ shard = "a", buckets = "0..1024" },
 ///   ..] }`, `{ kind = "modulo", count = 4 }` or `{ kind = "list", values = { a = ["DE", "AT"] } }`;
 ///   it defaults to `hash` with 4096 buckets. One that names its `kind` in a profile replaces the
@@ -91,9 +101,9 @@ pub use source::Format;
 ///
 /// `DIESEL_SHARDED_` and the path of a key, with `__` between its levels, overrides the file:
 /// `DIESEL_SHARDED_POOL__MAX_SIZE=5`, `DIESEL_SHARDED_SHARDS__ORDER_0__PASSWORD=0123`,
-/// `DIESEL_SHARDED_SHARDS__ORDER_0__REPLICAS__0__URL=..`. Names of shards, keyspaces and tables are
-/// found whatever their case and whether they have `-` or `_`. A variable cannot make a new shard or
-/// keyspace: that is an error, and so is an unknown key. Values are text, taken as the key needs
+/// `DIESEL_SHARDED_SHARDS__ORDER_0__REPLICAS__0__URL=..`. Names of shards, keyspaces, classes and tables are
+/// found whatever their case and whether they have `-` or `_`. A variable cannot make a new shard,
+/// keyspace or workload class: that is an error, and so is an unknown key. Values are text, taken as the key needs
 /// them, and passwords are taken exactly as they are. An empty variable is an error, except for
 /// `PASSWORD`, where it is the empty password.
 ///
@@ -192,8 +202,14 @@ impl Config {
         &self.warnings
     }
 
+    /// Where a key was set.
+    #[cfg(feature = "r2d2")]
+    pub(crate) fn origin_of(&self, key: &str) -> String {
+        self.origins.of(key)
+    }
+
     /// What was asked for, as the builder would have been told it.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "r2d2"))]
     pub(crate) fn spec(&self) -> &TopologySpec {
         &self.spec
     }

@@ -3,12 +3,13 @@
 //! figment's own extraction stops there, and shows the value in its error. Here every problem is
 //! kept, and none shows a value.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use figment::value::{Dict, Num, Value};
 
 use super::env::Environment;
-use crate::topology::{Problem, key_of, nearest};
+use crate::topology::{Problem, key_of, list, nearest};
 
 /// Collects problems while a tree is read.
 pub(super) struct Reader<'e> {
@@ -19,6 +20,17 @@ pub(super) struct Reader<'e> {
     pub(super) problems: Vec<Problem>,
     /// Keys that were reported under another one, so that their absence is no second mistake.
     pub(super) unreadable: Vec<String>,
+    /// Sources of passwords that failed.
+    failed: BTreeMap<String, FailedSource>,
+}
+
+/// A source of passwords that failed, which may be the source of several nodes.
+struct FailedSource {
+    /// The place of its problem among all.
+    problem: usize,
+    fault: String,
+    /// The nodes, as messages call them.
+    nodes: Vec<String>,
 }
 
 /// A table under examination: its dotted key and its entries.
@@ -42,9 +54,45 @@ impl Table<'_> {
 /// A hint for an unknown key that the list of known ones does not give.
 pub(super) type Hint = fn(&str, &Value) -> Option<String>;
 
+impl<'e> Reader<'e> {
+    pub(super) fn new(environment: &'e Environment) -> Self {
+        Self {
+            environment,
+            partial: false,
+            problems: Vec::new(),
+            unreadable: Vec::new(),
+            failed: BTreeMap::new(),
+        }
+    }
+}
+
 impl Reader<'_> {
     pub(super) fn problem(&mut self, key: impl Into<String>, message: impl Into<String>) {
         self.problems.push(Problem::new(key, message));
+    }
+
+    /// Reports a source of passwords that failed: once, at the first key, with all the nodes that
+    /// take their password from it.
+    pub(super) fn failed_source(&mut self, key: &str, source: &str, node: &str, fault: String) {
+        let failed = self
+            .failed
+            .entry(source.to_owned())
+            .or_insert_with(|| FailedSource {
+                problem: self.problems.len(),
+                fault,
+                nodes: Vec::new(),
+            });
+        failed.nodes.push(node.to_owned());
+        let nodes: Vec<&str> = failed.nodes.iter().map(String::as_str).collect();
+        let message = format!(
+            "{source}, which holds the password of {}, {}",
+            list(&nodes),
+            failed.fault
+        );
+        match self.problems.get_mut(failed.problem) {
+            Some(problem) => problem.message = message,
+            None => self.problem(key, message),
+        }
     }
 
     /// Reports a key that has to be there and is not.

@@ -5,9 +5,9 @@ mod keyspaces;
 use figment::value::{Dict, Value};
 
 use super::reader::{Reader, Table};
-use super::secret::url_with_password;
+use super::secret::url_and_command;
 use crate::topology::{
-    BudgetConfig, PoolConfig, ReplicaConfig, ShardConfig, Startup, TopologySpec, key_of,
+    BudgetConfig, PoolConfig, ReplicaConfig, ShardConfig, ShardState, Startup, TopologySpec, key_of,
 };
 
 const ROOT: &[&str] = &[
@@ -15,9 +15,11 @@ const ROOT: &[&str] = &[
     "startup",
     "shared_database",
     "pool",
+    "pools",
     "budget",
     "shards",
     "keyspaces",
+    "accept_placement",
     "profiles",
 ];
 const POOL: &[&str] = &[
@@ -30,15 +32,27 @@ const POOL: &[&str] = &[
     "alive_bypass",
 ];
 const BUDGET: &[&str] = &["connections_per_server", "instances", "headroom"];
-const SHARD: &[&str] = &["url", "password", "replicas", "pool", "migrations"];
+const SHARD: &[&str] = &["url", "password", "state", "replicas", "pool", "migrations"];
 const REPLICA: &[&str] = &["url", "password", "weight", "pool"];
 
 fn no_hint(_: &str, _: &Value) -> Option<String> {
     None
 }
 
+/// What is often taken for a setting of a pool and is none.
+fn pool_hint(name: &str, value: &Value) -> Option<String> {
+    matches!(value, Value::Dict(..))
+        .then(|| format!("if this is a workload class, it belongs into `[pools.{name}]`"))
+}
+
 /// What is often taken for a key of a shard or replica and is none.
 fn node_hint(name: &str, value: &Value) -> Option<String> {
+    if name == "pools" {
+        return Some(
+            "a workload class has one size for all nodes, in `[pools.NAME]`, beside `[pool]`"
+                .to_owned(),
+        );
+    }
     if POOL.contains(&name) {
         return Some(format!("it belongs into `pool`: pool = {{ {name} = .. }}"));
     }
@@ -66,8 +80,28 @@ pub(super) fn root(reader: &mut Reader<'_>, path: &str, dict: &Dict) -> Topology
             Startup::Lazy
         }
     };
+    let mut pools = Vec::new();
     let mut shards = Vec::new();
     let mut keyspaces = Vec::new();
+    if let Some(value) = dict.get("pools") {
+        let path = table.key("pools");
+        for (name, value) in reader.entries(&path, value) {
+            let path = key_of(&path, name);
+            match value {
+                Value::Dict(_, dict) => {
+                    pools.push((
+                        name.clone(),
+                        pool_settings(reader, Table { path: &path, dict }),
+                    ));
+                }
+                _ if POOL.contains(&name.as_str()) => reader.problem(
+                    path,
+                    "a table is expected here: what is said for every node stands in `[pool]`",
+                ),
+                _ => reader.problem(path, "a table is expected here: { max_size = 5 }"),
+            }
+        }
+    }
     if let Some(value) = dict.get("shards") {
         let path = table.key("shards");
         for (name, value) in reader.entries(&path, value) {
@@ -91,6 +125,8 @@ pub(super) fn root(reader: &mut Reader<'_>, path: &str, dict: &Dict) -> Topology
         startup,
         shared_database: reader.boolean(table, "shared_database").unwrap_or(false),
         pool: pool(reader, table),
+        pools,
+        accept_placement: reader.text_or_texts(table, "accept_placement"),
         budget: budget(reader, table),
         shards,
         keyspaces,
@@ -114,8 +150,11 @@ fn pool(reader: &mut Reader<'_>, parent: Table<'_>) -> PoolConfig {
         return PoolConfig::new();
     };
     let path = parent.key("pool");
-    let table = Table { path: &path, dict };
-    reader.known(table, POOL, no_hint);
+    pool_settings(reader, Table { path: &path, dict })
+}
+
+fn pool_settings(reader: &mut Reader<'_>, table: Table<'_>) -> PoolConfig {
+    reader.known(table, POOL, pool_hint);
     PoolConfig {
         max_size: reader.number(table, "max_size"),
         min_idle: reader.number(table, "min_idle"),
@@ -170,12 +209,14 @@ fn shard(reader: &mut Reader<'_>, path: &str, name: &str, value: &Value) -> Shar
     if only_tables {
         reader.unreadable.push(table.key("url"));
     }
-    let url = if only_tables || !matches!(value, Value::Dict(..) | Value::Empty(..)) {
-        String::new().into()
+    let (url, command) = if only_tables || !matches!(value, Value::Dict(..) | Value::Empty(..)) {
+        (String::new().into(), None)
     } else {
-        url_with_password(reader, table, &label)
+        url_and_command(reader, table, &label)
     };
     let mut config = ShardConfig::new(url).pool(pool(reader, table));
+    config.password_command = command;
+    config.state = state(reader, table);
     config.migrations = reader.text_or_texts(table, "migrations");
     match dict.get("replicas") {
         None | Some(Value::Empty(..)) => {}
@@ -194,6 +235,23 @@ fn shard(reader: &mut Reader<'_>, path: &str, name: &str, value: &Value) -> Shar
     config
 }
 
+fn state(reader: &mut Reader<'_>, shard: Table<'_>) -> ShardState {
+    let Some(word) = reader.text(shard, "state") else {
+        return ShardState::Open;
+    };
+    let states = [ShardState::Open, ShardState::ReadOnly, ShardState::Offline];
+    match states.into_iter().find(|state| state.as_str() == word) {
+        Some(state) => state,
+        None => {
+            reader.problem(
+                shard.key("state"),
+                "is \"open\", \"read-only\" or \"offline\"",
+            );
+            ShardState::Open
+        }
+    }
+}
+
 fn replica(
     reader: &mut Reader<'_>,
     path: &str,
@@ -206,7 +264,9 @@ fn replica(
     };
     let table = Table { path, dict };
     reader.known(table, REPLICA, node_hint);
-    let mut config = ReplicaConfig::new(url_with_password(reader, table, label));
+    let (url, command) = url_and_command(reader, table, label);
+    let mut config = ReplicaConfig::new(url);
+    config.password_command = command;
     config.pool = pool(reader, table);
     config.weight = reader.number(table, "weight").unwrap_or(1);
     Some(config)

@@ -1,18 +1,28 @@
-//! Passwords: fetched as raw text, put into the URL, never shown.
+//! Passwords: fetched as raw text and put into the URL, or left to a program; never shown.
 
 use figment::value::{Dict, Value};
 
 use super::reader::{Reader, Table};
-use crate::topology::DatabaseUrl;
+use crate::topology::{DatabaseUrl, PasswordCommand};
 
-const FORMS: &str = "a password is text, { env = \"VARIABLE\" } or { file = \"path\" }";
+const FORMS: &str = "a password is text, { env = \"VARIABLE\" }, { file = \"path\" } or { command = [\"program\", \"argument\"] }";
 
-/// The URL of a node, with its password in it. `label` is how messages call the node.
-pub(super) fn url_with_password(
+/// What a table in place of a password may have.
+const SOURCES: [&str; 4] = ["env", "file", "command", "none"];
+
+enum Password {
+    Text(String),
+    /// To be run at each connect, and not before: what it prints may be valid for minutes.
+    Command(PasswordCommand),
+}
+
+/// The URL of a node, with its password in it, or with the program that prints the password beside
+/// it. `label` is how messages call the node.
+pub(super) fn url_and_command(
     reader: &mut Reader<'_>,
     node: Table<'_>,
     label: &str,
-) -> DatabaseUrl {
+) -> (DatabaseUrl, Option<PasswordCommand>) {
     let url = match node.dict.get("url") {
         None => {
             reader.missing(
@@ -25,36 +35,41 @@ pub(super) fn url_with_password(
     };
     let url = DatabaseUrl::from(url);
     let Some(value) = node.dict.get("password") else {
-        return url;
+        return (url, None);
     };
     let key = node.key("password");
     let Some(password) = password(reader, &key, value, label) else {
-        return url;
+        return (url, None);
     };
     if url.has_password() {
         reader.problem(
             key,
             format!("{label} has a password in its url and one in `password`: remove one of them"),
         );
-        return url;
+        return (url, None);
     }
     // A URL that cannot be read is reported as such, not as one that takes no password.
     if reader.partial || !url.is_readable() || url.expose().is_empty() {
-        return url;
+        return (url, None);
     }
-    match url.try_with_password(&password) {
-        Ok(url) => url,
-        Err(message) => {
+    let (text, command) = match password {
+        Password::Text(text) => (text, None),
+        Password::Command(command) => (String::new(), Some(command)),
+    };
+    match (url.try_with_password(&text), command) {
+        (Ok(_), Some(command)) => (url, Some(command)),
+        (Ok(url), None) => (url, None),
+        (Err(message), _) => {
             reader.problem(key, message);
-            url
+            (url, None)
         }
     }
 }
 
-fn password(reader: &mut Reader<'_>, key: &str, value: &Value, label: &str) -> Option<String> {
+fn password(reader: &mut Reader<'_>, key: &str, value: &Value, label: &str) -> Option<Password> {
     let sources = match value {
-        Value::String(_, text) => return Some(text.clone()),
-        Value::Char(_, c) => return Some(c.to_string()),
+        Value::String(_, text) => return Some(Password::Text(text.clone())),
+        Value::Char(_, c) => return Some(Password::Text(c.to_string())),
         Value::Num(..) | Value::Bool(..) | Value::Empty(..) => {
             reader.problem(key, format!("quote this value: {FORMS}"));
             return None;
@@ -70,11 +85,7 @@ fn password(reader: &mut Reader<'_>, key: &str, value: &Value, label: &str) -> O
     };
     // A password like `{abc}` without quotes is a table in YAML and TOML, and its keys are the
     // password: none is shown.
-    if sources.is_empty()
-        || sources
-            .keys()
-            .any(|name| !matches!(name.as_str(), "env" | "file" | "none"))
-    {
+    if sources.is_empty() || sources.keys().any(|name| !SOURCES.contains(&name.as_str())) {
         reader.problem(
             key,
             format!(
@@ -87,45 +98,68 @@ fn password(reader: &mut Reader<'_>, key: &str, value: &Value, label: &str) -> O
         path: key,
         dict: sources,
     };
-    if reader.boolean(table, "none") == Some(true) {
-        return None;
-    }
-    match chosen(sources) {
-        Chosen::Variable => {
+    let none = reader.boolean(table, "none") == Some(true);
+    match chosen(sources, none).as_slice() {
+        ["env"] => {
             let name = reader.text(table, "env")?;
-            from_variable(reader, key, &name, label)
+            from_variable(reader, key, &name, label).map(Password::Text)
         }
-        Chosen::File => {
+        ["file"] => {
             let path = reader.text(table, "file")?;
-            from_file(reader, key, &path, label)
+            from_file(reader, key, &path, label).map(Password::Text)
         }
-        Chosen::Both => {
-            reader.problem(key, "`env` and `file` are both given: remove one of them");
+        ["command"] => command(reader, table).map(Password::Command),
+        [] | ["none"] => None,
+        several => {
+            let count = if several.len() == 2 { "both" } else { "all" };
+            reader.problem(
+                key,
+                format!(
+                    "`{}` are {count} given: leave one of them",
+                    several.join("` and `")
+                ),
+            );
             None
         }
-        Chosen::Nothing => None,
     }
 }
 
-enum Chosen {
-    Variable,
-    File,
-    Both,
-    Nothing,
+/// Which source counts: where several layers name one each, the uppermost layer's. figment numbers
+/// the layers upwards. `none` says whether "none" is one of them.
+fn chosen(sources: &Dict, none: bool) -> Vec<&'static str> {
+    let given = || {
+        SOURCES
+            .into_iter()
+            .filter(|name| *name != "none" || none)
+            .filter_map(|name| Some((name, sources.get(name)?.tag())))
+    };
+    let uppermost = given().map(|(_, layer)| layer).max();
+    given()
+        .filter(|(_, layer)| Some(*layer) == uppermost)
+        .map(|(name, _)| name)
+        .collect()
 }
 
-/// Which source counts: where two layers name one each, the upper layer's. figment numbers the
-/// layers upwards.
-fn chosen(sources: &Dict) -> Chosen {
-    match (sources.get("env"), sources.get("file")) {
-        (Some(variable), Some(file)) => match variable.tag().cmp(&file.tag()) {
-            std::cmp::Ordering::Greater => Chosen::Variable,
-            std::cmp::Ordering::Less => Chosen::File,
-            std::cmp::Ordering::Equal => Chosen::Both,
-        },
-        (Some(_), None) => Chosen::Variable,
-        (None, Some(_)) => Chosen::File,
-        (None, None) => Chosen::Nothing,
+fn command(reader: &mut Reader<'_>, sources: Table<'_>) -> Option<PasswordCommand> {
+    let key = sources.key("command");
+    let Some(Value::Array(_, items)) = sources.dict.get("command") else {
+        reader.problem(
+            key,
+            "write a list, [\"program\", \"argument\"]: nothing is split or expanded by a shell",
+        );
+        return None;
+    };
+    let words = reader.texts(sources, "command")?;
+    // One that was no text has been reported.
+    if words.len() < items.len() {
+        return None;
+    }
+    match PasswordCommand::new(words) {
+        Ok(command) => Some(command),
+        Err(message) => {
+            reader.problem(key, message);
+            None
+        }
     }
 }
 
@@ -141,10 +175,8 @@ fn from_variable(reader: &mut Reader<'_>, key: &str, name: &str, label: &str) ->
         Ok(None) => "is not set",
         Err(_) => "is not UTF-8",
     };
-    reader.problem(
-        key,
-        format!("the environment variable {name}, which holds the password of {label}, {fault}"),
-    );
+    let source = format!("the environment variable {name}");
+    reader.failed_source(key, &source, label, fault.to_owned());
     None
 }
 
@@ -160,10 +192,7 @@ fn from_file(reader: &mut Reader<'_>, key: &str, path: &str, label: &str) -> Opt
         Ok(Err(_)) => "is not UTF-8".to_owned(),
         Err(error) => format!("cannot be read: {error}"),
     };
-    reader.problem(
-        key,
-        format!("the file {path}, which holds the password of {label}, {fault}"),
-    );
+    reader.failed_source(key, &format!("the file {path}"), label, fault);
     None
 }
 

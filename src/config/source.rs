@@ -131,7 +131,7 @@ pub(super) fn untagged(dict: &Dict) -> Dict {
 /// The problem of a key that is given twice.
 fn duplicate(parent: &str, name: &str, place: &str) -> Problem {
     // What stands inside a password may be the password, typed without quotes.
-    if parent == "password" || parent.ends_with(".password") {
+    if parent.split('.').any(|part| part == "password") {
         return Problem::new(parent, format!("a key is given twice{place}"));
     }
     let key = if parent.is_empty() {

@@ -1,5 +1,7 @@
 //! Area H of the cases, each as a test of its kind.
 
+mod classes;
+mod commands;
 mod environment;
 mod layers;
 mod schema;
@@ -10,7 +12,7 @@ use std::collections::BTreeMap;
 
 use super::{Config, Format};
 use crate::error::{ConfigProblem, Error};
-use crate::topology::Snapshot;
+use crate::topology::{Snapshot, validate};
 
 type Variables<'a> = &'a [(&'a str, &'a str)];
 
@@ -56,8 +58,9 @@ fn expect(result: Result<Config, Error>, lines: &[&[&str]]) {
     assert_eq!(found.len(), lines.len(), "{found:#?}");
 }
 
-fn snapshot(config: &Config) -> std::sync::Arc<Snapshot> {
-    config.topology().unwrap().snapshot()
+/// What the configuration comes to; `Config::topology` is made of the same.
+fn snapshot(config: &Config) -> Snapshot {
+    validate(config.spec()).unwrap()
 }
 
 /// The URL of every primary.

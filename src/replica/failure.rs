@@ -17,6 +17,8 @@ pub(crate) struct StatementFailure {
     pub(crate) transaction_lost: bool,
     /// The node takes no writes (any more).
     pub(crate) read_only: bool,
+    /// The same transaction may succeed when it is run again from its start.
+    pub(crate) retryable: bool,
 }
 
 const LOST: [&str; 12] = [
@@ -35,11 +37,19 @@ const LOST: [&str; 12] = [
 ];
 
 /// Texts of MySQL 1290 and 1836, MariaDB's and PostgreSQL's words for the same.
-const READ_ONLY: [&str; 4] = [
+const READ_ONLY: [&str; 5] = [
+    "attempt to write a readonly database",
     "--read-only option",
     "--super-read-only option",
     "running in read-only mode",
     "in a read-only transaction",
+];
+
+/// Deadlocks and conflicts that have no kind of their own: PostgreSQL 40P01, SQLite's `BUSY`.
+const RETRYABLE: [&str; 3] = [
+    "deadlock detected",
+    "database is locked",
+    "database table is locked",
 ];
 
 /// MySQL 1213. Its prepared statements carry the kind, its text protocol only the text.
@@ -52,12 +62,17 @@ pub(crate) fn statement_failure(is_mysql: bool, error: &DieselError) -> Statemen
         DieselError::DatabaseError(kind, information) => match kind {
             DatabaseErrorKind::ClosedConnection => failure.connection_lost = true,
             DatabaseErrorKind::ReadOnlyTransaction => failure.read_only = true,
-            DatabaseErrorKind::SerializationFailure => failure.transaction_lost = is_mysql,
+            DatabaseErrorKind::SerializationFailure => {
+                failure.transaction_lost = is_mysql;
+                failure.retryable = true;
+            }
             DatabaseErrorKind::Unknown => {
                 let text = information.message().to_ascii_lowercase();
                 failure.connection_lost = LOST.iter().any(|words| text.contains(words));
                 failure.read_only = READ_ONLY.iter().any(|words| text.contains(words));
                 failure.transaction_lost = is_mysql && text.contains(MYSQL_DEADLOCK);
+                failure.retryable =
+                    failure.transaction_lost || RETRYABLE.iter().any(|words| text.contains(words));
             }
             _ => {}
         },
@@ -73,6 +88,7 @@ pub(crate) fn statement_failure(is_mysql: bool, error: &DieselError) -> Statemen
             failure.connection_lost = first.connection_lost || second.connection_lost;
             failure.transaction_lost = first.transaction_lost || second.transaction_lost;
             failure.read_only = first.read_only || second.read_only;
+            failure.retryable = first.retryable;
         }
         _ => {}
     }
@@ -115,6 +131,10 @@ const CONNECT: [(UnavailableCause, &[&str]); 6] = [
         &[
             "connection refused",
             "(111)",
+            // MariaDB's client says 115 ("in progress") where it had to wait for the refusal; a host
+            // that does not answer at all is known by our own clock.
+            "(115)",
+            "(115 \"",
             "(111 \"connection refused\")",
         ],
     ),
@@ -166,6 +186,7 @@ mod tests {
                 U::Refused,
             ),
             ("Can't connect to server on '127.0.0.1' (111)", U::Refused),
+            ("Can't connect to server on '127.0.0.1' (115)", U::Refused),
             (
                 "FATAL:  password authentication failed for user \"x\"",
                 U::Authentication,

@@ -3,5 +3,5 @@
 mod circuit;
 mod failure;
 
-pub(crate) use circuit::{Circuit, Verdict};
+pub(crate) use circuit::{Circuit, Failure, Opened, Verdict};
 pub(crate) use failure::{connect_cause, statement_failure};

@@ -15,7 +15,8 @@ use std::fmt;
 use smallvec::SmallVec;
 
 use crate::error::Error;
-use crate::name::ShardName;
+use crate::name::{ShardName, WorkloadName};
+use crate::telemetry;
 use crate::topology::{ShardIndex, Snapshot, Topology, TopologyId};
 
 pub(crate) use stack::Located;
@@ -49,6 +50,27 @@ impl Route {
         self.at.shard
     }
 
+    /// The workload class this route names; `None`: that of the scope it is entered in.
+    #[must_use]
+    pub fn workload_class(&self) -> Option<WorkloadName> {
+        self.at.class
+    }
+
+    /// The same route for a workload class, whose checkouts come from that class's own pools: so
+    /// that a report never takes the connections of the web.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownWorkload`].
+    pub fn workload(mut self, class: impl AsRef<str>) -> Result<Self, Error> {
+        let class = class.as_ref();
+        self.at.class = Some(
+            self.topology
+                .with_current(|snapshot| snapshot.find_workload(class))?,
+        );
+        Ok(self)
+    }
+
     /// Runs a closure under this route.
     ///
     /// # Errors
@@ -59,7 +81,10 @@ impl Route {
     where
         E: From<diesel::result::Error>,
     {
-        let _scope = stack::enter(self.topology.id(), self.at).map_err(into_caller)?;
+        let _scope = stack::enter(self.topology.id(), self.at)
+            .inspect_err(telemetry::refused)
+            .map_err(into_caller)?;
+        let _span = telemetry::route_span(self.at.shard);
         f()
     }
 
@@ -83,7 +108,8 @@ impl Route {
     pub fn enter(&self) -> Result<RouteGuard, Error> {
         Ok(RouteGuard {
             shard: self.at.shard,
-            _scope: stack::enter(self.topology.id(), self.at)?,
+            _scope: stack::enter(self.topology.id(), self.at).inspect_err(telemetry::refused)?,
+            _span: telemetry::route_span(self.at.shard),
         })
     }
 
@@ -152,6 +178,7 @@ impl fmt::Debug for Route {
 pub struct RouteGuard {
     shard: ShardName,
     _scope: stack::Scope,
+    _span: telemetry::Entered,
 }
 
 impl RouteGuard {
@@ -219,6 +246,7 @@ impl Snapshot {
             shard: self.shard(index).name,
             index,
             epoch: self.epoch,
+            class: None,
         }
     }
 

@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use smallvec::SmallVec;
 
 use crate::error::Error;
-use crate::name::ShardName;
+use crate::name::{ShardName, WorkloadName};
 use crate::topology::{ShardIndex, TopologyId};
 
 /// Depth that fits without an allocation; deeper nesting is rare and still works.
@@ -26,6 +26,8 @@ pub(crate) struct Located {
     pub(crate) shard: ShardName,
     pub(crate) index: ShardIndex,
     pub(crate) epoch: u64,
+    /// The workload class; an entry that names none takes that of the entry beneath it.
+    pub(crate) class: Option<WorkloadName>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +67,11 @@ impl Stack {
     };
 
     fn push(&mut self, topology: TopologyId, kind: Kind) -> Token {
+        let kind = match kind {
+            Kind::Route(at) => Kind::Route(self.inherit(topology, at)),
+            Kind::Pin(at) => Kind::Pin(self.inherit(topology, at)),
+            Kind::Barrier => Kind::Barrier,
+        };
         let token = Token(self.next);
         self.next += 1;
         self.entries.push(Entry {
@@ -73,6 +80,14 @@ impl Stack {
             kind,
         });
         token
+    }
+
+    /// What an entry, or a checkout by name, takes from the entry beneath it.
+    fn inherit(&self, topology: TopologyId, mut at: Located) -> Located {
+        if at.class.is_none() && !self.entries.is_empty() {
+            at.class = self.top(topology).and_then(|beneath| beneath.class);
+        }
+        at
     }
 
     fn remove(&mut self, token: Token) {
@@ -161,8 +176,22 @@ pub(crate) fn barrier(topology: TopologyId) -> Option<Scope> {
     with(|stack| Scope::new(stack.push(topology, Kind::Barrier)))
 }
 
-/// Whether the scope may take a connection of this shard: not while it is pinned.
-pub(crate) fn may_check_out_here(topology: TopologyId, shard: ShardName) -> Result<(), Error> {
+/// Whether the scope may take a connection of this shard: not while it is pinned. Answers where the
+/// connection is to come from, the inherited workload class included.
+pub(crate) fn admit(topology: TopologyId, at: Located) -> Result<Located, Error> {
+    with(|stack| {
+        if stack.entries.is_empty() {
+            return Ok(at);
+        }
+        may_check_out(stack, topology, at.shard)?;
+        Ok(stack.inherit(topology, at))
+    })
+    .unwrap_or(Ok(at))
+}
+
+/// Whether a transaction of its own may begin on a connection of this shard: not while the scope is
+/// pinned.
+pub(crate) fn may_begin(topology: TopologyId, shard: ShardName) -> Result<(), Error> {
     with(|stack| may_check_out(stack, topology, shard)).unwrap_or(Ok(()))
 }
 
@@ -187,16 +216,16 @@ pub(crate) fn top(topology: TopologyId) -> Option<Located> {
     .flatten()
 }
 
-/// The shards whose transactions the thread has open in this topology, barriers or not; a shard
-/// comes once for each of its transactions.
-pub(crate) fn held(topology: TopologyId) -> Vec<ShardName> {
+/// The shards whose transactions the thread has open in this topology, with the workload class of
+/// each, barriers or not; a shard comes once for each of its transactions.
+pub(crate) fn held(topology: TopologyId) -> Vec<(ShardName, Option<WorkloadName>)> {
     with(|stack| {
         stack
             .entries
             .iter()
             .filter(|entry| entry.topology == topology)
             .filter_map(|entry| match entry.kind {
-                Kind::Pin(at) => Some(at.shard),
+                Kind::Pin(at) => Some((at.shard, at.class)),
                 Kind::Route(_) | Kind::Barrier => None,
             })
             .collect()

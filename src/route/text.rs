@@ -1,7 +1,7 @@
 //! The text form of a route: `v1;shard=order-0`.
 //!
-//! Fields are separated by `;`, values are percent-encoded. `read`, `class` and `tables` are
-//! reserved in version 1: a reader that does not know what to do with them must refuse the route
+//! A workload class follows as `;class=batch`. Fields are separated by `;`, values are
+//! percent-encoded. `read` and `tables` are reserved in version 1: a reader that does not know what to do with them must refuse the route
 //! rather than run it without.
 
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::topology::Topology;
 
 const VERSION: &str = "v1";
-const RESERVED: [&str; 3] = ["read", "class", "tables"];
+const RESERVED: [&str; 2] = ["read", "tables"];
 const VALUE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
 
 impl fmt::Display for Route {
@@ -22,7 +22,11 @@ impl fmt::Display for Route {
             f,
             "{VERSION};shard={}",
             utf8_percent_encode(self.shard().as_str(), VALUE)
-        )
+        )?;
+        match self.workload_class() {
+            Some(class) => write!(f, ";class={}", utf8_percent_encode(class.as_str(), VALUE)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -34,32 +38,41 @@ impl serde::Serialize for Route {
 
 /// Reads a route's text form and checks it against the topology of today.
 pub(crate) fn parse(topology: &Topology, text: &str) -> Result<Route, Error> {
-    let shard = shard_of(text).map_err(|reason| Error::InvalidRoute {
+    let (shard, class) = fields_of(text).map_err(|reason| Error::InvalidRoute {
         // The text may come from a stranger: what is shown of it is bounded.
         text: text.chars().take(128).collect(),
         reason,
     })?;
     let at = topology.with_current(|snapshot| snapshot.locate(&shard))?;
-    Ok(Route::new(topology.clone(), at))
+    let route = Route::new(topology.clone(), at);
+    match class {
+        Some(class) => route.workload(class),
+        None => Ok(route),
+    }
 }
 
-fn shard_of(text: &str) -> Result<String, &'static str> {
+fn fields_of(text: &str) -> Result<(String, Option<String>), &'static str> {
     let mut fields = text.split(';');
     if fields.next() != Some(VERSION) {
         return Err("it does not start with a version this release knows (v1)");
     }
-    let mut shard = None;
+    let (mut shard, mut class) = (None, None);
     for field in fields {
         let (name, value) = field
             .split_once('=')
             .ok_or("a field has no value (fields look like shard=order-0)")?;
-        if name == "shard" {
+        let field = match name {
+            "shard" => Some(&mut shard),
+            "class" => Some(&mut class),
+            _ => None,
+        };
+        if let Some(field) = field {
             let value = percent_decode_str(value)
                 .decode_utf8()
-                .map_err(|_| "the shard is not UTF-8")?
+                .map_err(|_| "a value is not UTF-8")?
                 .into_owned();
-            if shard.replace(value).is_some() {
-                return Err("it names two shards");
+            if field.replace(value).is_some() {
+                return Err("it names a field twice");
             }
         } else if RESERVED.contains(&name) {
             return Err("it has a field that this release cannot honour");
@@ -67,5 +80,5 @@ fn shard_of(text: &str) -> Result<String, &'static str> {
             return Err("it has a field that version 1 does not know");
         }
     }
-    shard.ok_or("it names no shard")
+    Ok((shard.ok_or("it names no shard")?, class))
 }

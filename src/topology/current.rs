@@ -74,6 +74,21 @@ impl Current {
         snapshot
     }
 
+    /// Puts the next snapshot in place. Whoever looks from now on sees it.
+    #[cfg(feature = "r2d2")]
+    pub(super) fn set(&self, snapshot: Snapshot) {
+        let epoch = snapshot.epoch;
+        self.snapshot.store(Arc::new(snapshot));
+        // Last, so that a thread that sees the new epoch finds the new snapshot.
+        self.epoch.store(epoch, Ordering::Release);
+    }
+
+    /// The number of the current snapshot.
+    #[inline]
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
     /// The current snapshot, to keep.
     #[cfg(feature = "r2d2")]
     pub(super) fn get(&self) -> Arc<Snapshot> {

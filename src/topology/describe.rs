@@ -1,7 +1,7 @@
 //! What a topology tells about itself: for tools, status pages, migrations.
 
 use super::snapshot::NodeSpec;
-use super::{Grouped, Startup, Topology, UrlKind};
+use super::{Grouped, ShardState, Startup, Topology, UrlKind};
 use crate::algorithm::{Fingerprint, Placement};
 use crate::error::{ConfigProblem, Error};
 use crate::key::ToShardKey;
@@ -19,6 +19,8 @@ pub struct NodeDescription {
     pub role: Role,
     /// Where the node is; prints without its password.
     pub url: DatabaseUrl,
+    /// Whether the shard takes work.
+    pub state: ShardState,
     /// The share of reads a replica takes among the replicas of its shard; 1 for a primary.
     pub weight: u32,
     /// The most connections the node's pool opens.
@@ -38,11 +40,12 @@ pub struct TableDescription {
 }
 
 impl NodeDescription {
-    fn of(node: &NodeSpec) -> Self {
+    fn of(node: &NodeSpec, state: ShardState) -> Self {
         Self {
             shard: node.shard,
             role: node.role,
             url: node.url.clone(),
+            state,
             weight: node.weight,
             max_size: node.pool.max_size,
         }
@@ -57,8 +60,11 @@ impl Topology {
             snapshot
                 .shards()
                 .iter()
-                .flat_map(|shard| std::iter::once(&shard.primary).chain(&shard.replicas))
-                .map(NodeDescription::of)
+                .flat_map(|shard| {
+                    std::iter::once(&shard.primary)
+                        .chain(&shard.replicas)
+                        .map(|node| NodeDescription::of(node, shard.state))
+                })
                 .collect()
         })
     }

@@ -6,6 +6,7 @@
 mod current;
 mod describe;
 mod group;
+mod password;
 mod snapshot;
 mod spec;
 mod url;
@@ -21,17 +22,19 @@ use crate::name::{KeyspaceName, ShardName};
 pub use describe::{NodeDescription, TableDescription};
 pub use group::{Grouped, Refused};
 #[cfg(feature = "config")]
+pub(crate) use password::PasswordCommand;
+#[cfg(feature = "config")]
 pub(crate) use snapshot::nearest;
 #[cfg(feature = "r2d2")]
-pub(crate) use snapshot::{KeyspaceEntry, NodeSpec};
+pub(crate) use snapshot::{KeyspaceEntry, NodeSpec, PoolSettings};
 pub(crate) use snapshot::{ShardIndex, Snapshot};
 pub(crate) use spec::TopologySpec;
 #[cfg(feature = "config")]
 pub(crate) use spec::{BudgetConfig, TableConfig};
-pub use spec::{KeyspaceConfig, PoolConfig, ReplicaConfig, ShardConfig, Startup};
+pub use spec::{KeyspaceConfig, PoolConfig, ReplicaConfig, ShardConfig, ShardState, Startup};
 pub use url::{DatabaseUrl, UrlKind};
 #[cfg(feature = "config")]
-pub(crate) use validate::{Problem, key_of, normalized, validate};
+pub(crate) use validate::{Problem, key_of, list, normalized, unknown, validate};
 
 /// The shards, keyspaces and settings that one or more managers work with.
 ///
@@ -45,6 +48,9 @@ pub struct Topology {
 struct Inner {
     id: TopologyId,
     current: current::Current,
+    /// What the current snapshot was made from; locked while the next one is made.
+    #[cfg(feature = "r2d2")]
+    spec: std::sync::Mutex<TopologySpec>,
 }
 
 /// Tells topologies apart for the life of the process.
@@ -65,21 +71,52 @@ impl Topology {
         origin: impl Fn(&str) -> String,
     ) -> Result<Self, Error> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let snapshot = validate::validate(spec).map_err(|problems| {
-            ConfigErrors(
-                problems
-                    .into_iter()
-                    .map(|problem| problem.at(&origin))
-                    .collect(),
-            )
-        })?;
+        let snapshot = checked(spec, origin)?;
         let id = TopologyId(NEXT.fetch_add(1, Ordering::Relaxed));
         Ok(Self {
             inner: Arc::new(Inner {
                 id,
                 current: current::Current::new(id, snapshot),
+                #[cfg(feature = "r2d2")]
+                spec: std::sync::Mutex::new(spec.clone()),
             }),
         })
+    }
+
+    /// Makes the next snapshot from a changed description, lets `accept` look at it before anybody
+    /// works by it, and puts it in place. Changes come one at a time.
+    #[cfg(feature = "r2d2")]
+    pub(crate) fn change(
+        &self,
+        edit: impl FnOnce(&TopologySpec) -> TopologySpec,
+        origin: impl Fn(&str) -> String,
+        accept: impl FnOnce(&Snapshot, &Snapshot) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut spec = self
+            .inner
+            .spec
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let next_spec = edit(&spec);
+        let current = self.snapshot();
+        let mut next = checked(&next_spec, origin)?;
+        next.epoch = current.epoch + 1;
+        accept(&current, &next)?;
+        self.inner.current.set(next);
+        *spec = next_spec;
+        Ok(())
+    }
+
+    /// A topology of its own with the same description.
+    #[cfg(feature = "r2d2")]
+    pub(crate) fn copy(&self) -> Result<Self, Error> {
+        let spec = self
+            .inner
+            .spec
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .clone();
+        Self::from_spec(&spec, |_| String::new())
     }
 
     pub(crate) fn id(&self) -> TopologyId {
@@ -113,8 +150,15 @@ impl Topology {
     /// How often the topology has changed since it was made; the first snapshot has epoch 1.
     #[must_use]
     pub fn epoch(&self) -> u64 {
-        self.with_current(|snapshot| snapshot.epoch)
+        self.inner.current.epoch()
     }
+}
+
+fn checked(spec: &TopologySpec, origin: impl Fn(&str) -> String) -> Result<Snapshot, Error> {
+    validate::validate(spec).map_err(|problems| {
+        let problems = problems.into_iter().map(|problem| problem.at(&origin));
+        ConfigErrors(problems.collect()).into()
+    })
 }
 
 impl fmt::Debug for Topology {
@@ -160,6 +204,23 @@ impl TopologyBuilder {
         self
     }
 
+    /// Adds a workload class: every node gets a second pool of this size for it, so that batch work,
+    /// which chooses the class by name, never takes the connections of the rest.
+    ///
+    /// `max_size` must be said here, and `min_idle` defaults to 0; everything else that the class
+    /// leaves open comes from the ordinary settings of each node. Defaults to no class.
+    pub fn workload(mut self, name: impl Into<String>, pool: PoolConfig) -> Self {
+        self.spec.pools.push((name.into(), pool));
+        self
+    }
+
+    /// Accepts that the rule, map or tables of this keyspace differ from what its data was placed
+    /// by. Take it back once the data has been moved. Defaults to no keyspace.
+    pub fn accept_placement(mut self, keyspace: impl Into<String>) -> Self {
+        self.spec.accept_placement.push(keyspace.into());
+        self
+    }
+
     /// Says when nodes are first connected. Defaults to [`Startup::Lazy`].
     pub fn startup(mut self, startup: Startup) -> Self {
         self.spec.startup = startup;
@@ -174,14 +235,45 @@ impl TopologyBuilder {
     }
 
     /// Limits the connections that all processes together open to one server: the sum of
-    /// `max_size` over the nodes of each host and port, times `instances`, must stay within
-    /// `connections_per_server` times `headroom`.
+    /// `max_size` over the nodes of each host and port, workload classes included, times `instances`,
+    /// must stay within `connections_per_server` times `headroom`.
     pub fn budget(mut self, connections_per_server: u32, instances: u32, headroom: f64) -> Self {
         self.spec.budget = Some(spec::BudgetConfig {
             connections_per_server,
             instances,
             headroom,
         });
+        self
+    }
+
+    #[cfg(feature = "r2d2")]
+    pub(crate) fn from_spec(spec: TopologySpec) -> Self {
+        Self { spec }
+    }
+
+    #[cfg(feature = "r2d2")]
+    pub(crate) fn into_spec(self) -> TopologySpec {
+        self.spec
+    }
+
+    /// Takes a shard out of the description, if it is there.
+    pub fn remove_shard(mut self, name: &str) -> Self {
+        self.spec.shards.retain(|(shard, _)| shard != name);
+        self
+    }
+
+    /// Puts another description in place of a shard's; adds it where there is no such shard.
+    pub fn replace_shard(self, name: &str, shard: impl Into<ShardConfig>) -> Self {
+        self.remove_shard(name).shard(name, shard)
+    }
+
+    /// Says whether a shard takes work.
+    pub fn shard_state(mut self, name: &str, state: ShardState) -> Self {
+        for (shard, config) in &mut self.spec.shards {
+            if shard == name {
+                config.state = state;
+            }
+        }
         self
     }
 

@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
 
-use super::spec::Startup;
+use super::password::PasswordCommand;
+use super::spec::{ShardState, Startup};
 use super::url::DatabaseUrl;
 use super::validate::Problem;
 use crate::algorithm::{Fingerprint, Placement, Rule};
 use crate::error::Error;
 use crate::key::ToShardKey;
-use crate::name::{KeyspaceName, Role, ShardName};
+use crate::name::{KeyspaceName, Role, ShardName, WorkloadName};
 
 /// How much of an unknown name is repeated in an error.
 const LONGEST_SHOWN: usize = 128;
@@ -43,7 +44,7 @@ impl Hasher for NameHasher {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
     pub(crate) epoch: u64,
     /// Sorted by name.
@@ -53,25 +54,36 @@ pub(crate) struct Snapshot {
     pub(crate) startup: Startup,
     /// Sorted by name.
     keyspaces: Vec<KeyspaceEntry>,
+    /// The workload classes, sorted.
+    pub(crate) workloads: Vec<WorkloadName>,
+    /// Keyspaces whose rule may differ from what their data was placed by.
+    pub(crate) accept_placement: Vec<KeyspaceName>,
+    /// Several shards may be one database.
+    pub(crate) shared_database: bool,
     /// What is doubtful, though not wrong, in the description.
     pub(crate) warnings: Vec<Problem>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Shard {
     pub(crate) name: ShardName,
     pub(crate) primary: NodeSpec,
     pub(crate) replicas: Vec<NodeSpec>,
     pub(crate) migrations: Vec<String>,
+    pub(crate) state: ShardState,
 }
 
 /// One physical database and how to pool connections to it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeSpec {
     pub(crate) shard: ShardName,
     pub(crate) role: Role,
     pub(crate) url: DatabaseUrl,
     pub(crate) pool: PoolSettings,
+    /// The second pools of the workload classes, sorted by name.
+    pub(crate) classes: Vec<(WorkloadName, PoolSettings)>,
+    /// A program that prints the password; run at each connect.
+    pub(crate) password_command: Option<PasswordCommand>,
     pub(crate) weight: u32,
 }
 
@@ -87,7 +99,7 @@ pub(crate) struct PoolSettings {
     pub(crate) alive_bypass: Duration,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct KeyspaceEntry {
     pub(crate) name: KeyspaceName,
     pub(crate) rule: Rule,
@@ -127,6 +139,9 @@ impl Snapshot {
             default_shard,
             startup,
             keyspaces,
+            workloads: Vec::new(),
+            accept_placement: Vec::new(),
+            shared_database: false,
             warnings: Vec::new(),
         }
     }
@@ -177,6 +192,18 @@ impl Snapshot {
             shard: name,
             known,
         }
+    }
+
+    /// Finds a workload class by what somebody typed.
+    pub(crate) fn find_workload(&self, name: &str) -> Result<WorkloadName, Error> {
+        self.workloads
+            .iter()
+            .copied()
+            .find(|class| class.as_str() == name)
+            .ok_or_else(|| Error::UnknownWorkload {
+                workload: name.chars().take(LONGEST_SHOWN).collect(),
+                known: self.workloads.clone(),
+            })
     }
 
     /// Finds the place of a keyspace by what somebody typed.

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use super::password::PasswordCommand;
 use super::url::DatabaseUrl;
 
 /// Sizes and times of the connection pool of one node; what is `None` comes from the level above
@@ -97,6 +98,37 @@ pub enum Startup {
     Require,
 }
 
+/// Whether a shard takes work at the moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ShardState {
+    /// Reads and writes.
+    #[default]
+    Open,
+    /// Reads only: sessions are read-only, and a write is `ShardReadOnly`.
+    ReadOnly,
+    /// Nothing: every checkout is `ShardOffline`.
+    Offline,
+}
+
+impl ShardState {
+    /// The word used in configuration.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::ReadOnly => "read-only",
+            Self::Offline => "offline",
+        }
+    }
+}
+
+impl serde::Serialize for ShardState {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
 /// One shard: its primary, its replicas, its own pool settings.
 #[derive(Clone, Debug)]
 #[must_use]
@@ -106,6 +138,9 @@ pub struct ShardConfig {
     pub(crate) pool: PoolConfig,
     /// Folders, in the order they were given.
     pub(crate) migrations: Vec<String>,
+    pub(crate) state: ShardState,
+    /// A program that prints the password; run at each connect.
+    pub(crate) password_command: Option<PasswordCommand>,
 }
 
 /// One replica of a shard.
@@ -115,6 +150,8 @@ pub struct ReplicaConfig {
     pub(crate) url: DatabaseUrl,
     pub(crate) weight: u32,
     pub(crate) pool: PoolConfig,
+    /// A program that prints the password; run at each connect.
+    pub(crate) password_command: Option<PasswordCommand>,
 }
 
 impl ShardConfig {
@@ -125,7 +162,15 @@ impl ShardConfig {
             replicas: Vec::new(),
             pool: PoolConfig::new(),
             migrations: Vec::new(),
+            state: ShardState::Open,
+            password_command: None,
         }
+    }
+
+    /// Says whether the shard takes work. Defaults to [`ShardState::Open`].
+    pub fn state(mut self, state: ShardState) -> Self {
+        self.state = state;
+        self
     }
 
     /// Overrides the topology's pool settings for the nodes of this shard.
@@ -172,6 +217,7 @@ impl ReplicaConfig {
             url: url.into(),
             weight: 1,
             pool: PoolConfig::new(),
+            password_command: None,
         }
     }
 
@@ -251,6 +297,10 @@ pub(crate) struct TopologySpec {
     pub(crate) startup: Startup,
     pub(crate) shared_database: bool,
     pub(crate) pool: PoolConfig,
+    /// Workload classes: the settings of a second pool per node.
+    pub(crate) pools: Vec<(String, PoolConfig)>,
+    /// Keyspaces whose rule may differ from what their data was placed by.
+    pub(crate) accept_placement: Vec<String>,
     pub(crate) budget: Option<BudgetConfig>,
     pub(crate) shards: Vec<(String, ShardConfig)>,
     pub(crate) keyspaces: Vec<(String, KeyspaceConfig)>,

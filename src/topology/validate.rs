@@ -2,6 +2,7 @@
 //! others found, and all problems are reported at once.
 
 mod budget;
+mod classes;
 mod keyspaces;
 mod nodes;
 mod pool;
@@ -11,9 +12,9 @@ mod tests;
 use std::collections::HashMap;
 
 use super::snapshot::{Shard, Snapshot, nearest};
-use super::spec::TopologySpec;
+use super::spec::{ShardState, TopologySpec};
 use crate::error::ConfigProblem;
-use crate::name::{Role, ShardName};
+use crate::name::{KeyspaceName, Role, ShardName, WorkloadName};
 use nodes::Node;
 
 /// PostgreSQL cuts longer identifiers, and names of shards end up in names of databases.
@@ -80,22 +81,31 @@ pub(crate) fn validate(spec: &TopologySpec) -> Result<Snapshot, Vec<Problem>> {
     if spec.shards.is_empty() {
         findings.problem("shards", "no shard is declared: declare at least one");
     }
-    let shard_names: Vec<&str> = spec.shards.iter().map(|(name, _)| name.as_str()).collect();
-    let keyspace_names: Vec<&str> = spec
-        .keyspaces
-        .iter()
-        .map(|(name, _)| name.as_str())
-        .collect();
+    let shard_names = names(&spec.shards);
+    let keyspace_names = names(&spec.keyspaces);
+    let class_names = names(&spec.pools);
     check_names("shards", "shard", &shard_names, &mut findings);
     check_names("keyspaces", "keyspace", &keyspace_names, &mut findings);
+    check_names("pools", "workload class", &class_names, &mut findings);
     if let Some(name) = &spec.default_shard
         && !shard_names.contains(&name.as_str())
     {
-        findings.problem("default_shard", unknown_shard(name, &shard_names));
+        findings.problem("default_shard", unknown("shard", name, &shard_names));
     }
+    for name in &spec.accept_placement {
+        if !keyspace_names.contains(&name.as_str()) {
+            findings.problem(
+                "accept_placement",
+                unknown("keyspace", name, &keyspace_names),
+            );
+        }
+    }
+    check_states(spec, &mut findings);
 
     pool::check_values("pool", &spec.pool, &mut findings);
-    let nodes = nodes::check(spec, &mut findings);
+    let classes = classes::check(&spec.pools, &mut findings);
+    let mut nodes = nodes::check(spec, &mut findings);
+    classes::assign(&classes, &mut nodes, &mut findings);
     nodes::check_same_database(&nodes, spec.shared_database, &mut findings);
     if let Some(budget) = &spec.budget {
         budget::check(budget, &nodes, &mut findings);
@@ -106,14 +116,50 @@ pub(crate) fn validate(spec: &TopologySpec) -> Result<Snapshot, Vec<Problem>> {
         return Err(findings.problems);
     }
     let default_shard = spec.default_shard.as_deref().map(ShardName::intern);
-    Ok(Snapshot::new(
+    let mut snapshot = Snapshot::new(
         1,
         assemble(spec, &nodes),
         default_shard,
         spec.startup,
         keyspaces,
     )
-    .with_warnings(findings.warnings))
+    .with_warnings(findings.warnings);
+    snapshot.shared_database = spec.shared_database;
+    snapshot.workloads = sorted(class_names, WorkloadName::intern);
+    snapshot.accept_placement = sorted(
+        spec.accept_placement.iter().map(String::as_str).collect(),
+        KeyspaceName::intern,
+    );
+    Ok(snapshot)
+}
+
+fn names<T>(declared: &[(String, T)]) -> Vec<&str> {
+    declared.iter().map(|(name, _)| name.as_str()).collect()
+}
+
+/// Names in their order, each once, interned.
+fn sorted<T>(mut names: Vec<&str>, intern: fn(&str) -> T) -> Vec<T> {
+    names.sort_unstable();
+    names.dedup();
+    names.into_iter().map(intern).collect()
+}
+
+/// A shard that takes less than all work is meant for a while, and must not be forgotten.
+fn check_states(spec: &TopologySpec, findings: &mut Findings) {
+    for (name, config) in &spec.shards {
+        let effect = match config.state {
+            ShardState::Open => continue,
+            ShardState::ReadOnly => "its writes are refused",
+            ShardState::Offline => "every checkout of it is refused",
+        };
+        findings.warning(
+            format!("{}.state", key_of("shards", name)),
+            format!(
+                "shard {name} is {}: {effect} until its state is \"open\" again",
+                config.state.as_str()
+            ),
+        );
+    }
 }
 
 /// Names are interned here and not earlier, so that a refused description leaves none behind.
@@ -129,6 +175,7 @@ fn assemble(spec: &TopologySpec, nodes: &[Node<'_>]) -> Vec<Shard> {
             primary: primary.to_spec(),
             replicas: own.map(Node::to_spec).collect(),
             migrations: config.migrations.clone(),
+            state: config.state,
         });
     }
     shards
@@ -189,19 +236,19 @@ fn check_names(table: &str, what: &str, names: &[&str], findings: &mut Findings)
     }
 }
 
-/// The message about a shard that is not there.
-fn unknown_shard(name: &str, known: &[&str]) -> String {
+/// The message about a name that is not there.
+pub(crate) fn unknown(what: &str, name: &str, known: &[&str]) -> String {
     let mut sorted = known.to_vec();
     sorted.sort_unstable();
     let hint = match nearest(name, sorted.iter().copied()) {
         Some(i) => format!(", did you mean {}?", sorted[i]),
         None => String::new(),
     };
-    format!("unknown shard {name:?}{hint} (shards: {})", list(&sorted))
+    format!("unknown {what} {name:?}{hint} ({what}s: {})", list(&sorted))
 }
 
 /// Names in a message; a fleet of a thousand shards must not fill a log line.
-fn list(names: &[&str]) -> String {
+pub(crate) fn list(names: &[&str]) -> String {
     const SHOWN: usize = 16;
     match names {
         [] => "none".to_owned(),

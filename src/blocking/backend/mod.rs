@@ -1,5 +1,7 @@
 //! What the driver needs to know of each connection type: one small trait, one file per backend.
 
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+mod identity;
 mod multi;
 #[cfg(feature = "mysql")]
 mod mysql;
@@ -16,6 +18,7 @@ use diesel::query_builder::QueryFragment;
 use diesel::r2d2::R2D2Connection;
 use diesel::{ConnectionResult, QueryResult};
 
+use super::identity::IdentityRow;
 use crate::topology::UrlKind;
 
 pub(crate) use text::TextEffect;
@@ -52,6 +55,31 @@ pub trait NodeConnection: R2D2Connection + LoadConnection + MigrationConnection 
     ///
     /// Diesel's own bookkeeping is corrected where it believed in a transaction that is gone.
     fn probe(&mut self) -> TransactionProbe;
+
+    /// Takes back what a user may have set in the session: settings, role, locks, temporary tables.
+    /// `dirty`: something ran that the crate has not seen through.
+    ///
+    /// `Ok(false)`: that cannot be done on this backend, close the connection.
+    ///
+    /// # Errors
+    ///
+    /// What the driver says; the connection is closed then too.
+    fn reset_session(&mut self, dirty: bool) -> QueryResult<bool>;
+
+    /// Reads `diesel_sharded_identity`; no rows where there is no such table.
+    ///
+    /// # Errors
+    ///
+    /// What the driver says.
+    fn read_identity(&mut self) -> QueryResult<Vec<IdentityRow>>;
+
+    /// Writes rows of `diesel_sharded_identity`, each in place of one that is there; makes the table
+    /// where it is missing.
+    ///
+    /// # Errors
+    ///
+    /// What the driver says.
+    fn write_identity(&mut self, rows: &[IdentityRow]) -> QueryResult<()>;
 
     /// The text of a query, where it can be had cheaply; `None` counts as any text.
     ///

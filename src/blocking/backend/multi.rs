@@ -59,6 +59,29 @@ macro_rules! sharded_multi_connection {
                 }
             }
 
+            fn reset_session(&mut self, dirty: bool) -> ::diesel::QueryResult<bool> {
+                match self {
+                    $($(#[$cfg])* Self::$variant(conn) => $crate::blocking::NodeConnection::reset_session(conn, dirty),)+
+                }
+            }
+
+            fn read_identity(
+                &mut self,
+            ) -> ::diesel::QueryResult<::std::vec::Vec<$crate::blocking::IdentityRow>> {
+                match self {
+                    $($(#[$cfg])* Self::$variant(conn) => $crate::blocking::NodeConnection::read_identity(conn),)+
+                }
+            }
+
+            fn write_identity(
+                &mut self,
+                rows: &[$crate::blocking::IdentityRow],
+            ) -> ::diesel::QueryResult<()> {
+                match self {
+                    $($(#[$cfg])* Self::$variant(conn) => $crate::blocking::NodeConnection::write_identity(conn, rows),)+
+                }
+            }
+
             fn text_of<T>(&self, query: &T) -> ::core::option::Option<::std::string::String>
             where
                 T: ::diesel::query_builder::QueryFragment<<$enum as ::diesel::Connection>::Backend>,

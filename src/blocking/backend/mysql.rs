@@ -1,9 +1,12 @@
-use diesel::connection::{AnsiTransactionManager, Connection, TransactionManager};
+use diesel::connection::{
+    AnsiTransactionManager, Connection, SimpleConnection, TransactionManager,
+};
 use diesel::mysql::{Mysql, MysqlQueryBuilder};
 use diesel::query_builder::{QueryBuilder, QueryFragment};
 use diesel::{ConnectionResult, MysqlConnection, QueryResult};
 
 use super::{NodeConnection, TransactionProbe};
+use crate::blocking::identity::IdentityRow;
 use crate::topology::UrlKind;
 
 impl NodeConnection for MysqlConnection {
@@ -21,6 +24,24 @@ impl NodeConnection for MysqlConnection {
 
     fn begin_with(&mut self, sql: &str) -> QueryResult<()> {
         AnsiTransactionManager::begin_transaction_sql(self, sql)
+    }
+
+    /// Named locks can be let go; there is no statement that takes back variables and temporary
+    /// tables, so a connection that may have some is closed.
+    fn reset_session(&mut self, dirty: bool) -> QueryResult<bool> {
+        if dirty {
+            return Ok(false);
+        }
+        self.batch_execute("DO RELEASE_ALL_LOCKS()")?;
+        Ok(true)
+    }
+
+    fn read_identity(&mut self) -> QueryResult<Vec<IdentityRow>> {
+        super::identity::mysql::read(self)
+    }
+
+    fn write_identity(&mut self, rows: &[IdentityRow]) -> QueryResult<()> {
+        super::identity::mysql::write(self, rows)
     }
 
     /// Diesel does not look at what the client library knows (`SERVER_STATUS_IN_TRANS`), so neither

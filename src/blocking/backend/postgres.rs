@@ -1,4 +1,4 @@
-use diesel::connection::{AnsiTransactionManager, Connection};
+use diesel::connection::{AnsiTransactionManager, Connection, SimpleConnection};
 use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, QueryFragment, QueryId};
 use diesel::serialize::{self, Output, ToSql};
@@ -6,6 +6,7 @@ use diesel::sql_types::Text;
 use diesel::{ConnectionResult, PgConnection, QueryResult};
 
 use super::{NodeConnection, TransactionProbe, probe};
+use crate::blocking::identity::IdentityRow;
 use crate::topology::UrlKind;
 
 impl NodeConnection for PgConnection {
@@ -23,6 +24,25 @@ impl NodeConnection for PgConnection {
 
     fn begin_with(&mut self, sql: &str) -> QueryResult<()> {
         AnsiTransactionManager::begin_transaction_sql(self, sql)
+    }
+
+    /// Everything of `DISCARD ALL` but the prepared statements, which Diesel's cache knows; and what
+    /// Diesel itself sets at connect.
+    fn reset_session(&mut self, _: bool) -> QueryResult<bool> {
+        self.batch_execute(
+            "SET SESSION AUTHORIZATION DEFAULT; RESET ROLE; RESET ALL; CLOSE ALL; UNLISTEN *; \
+             SELECT pg_advisory_unlock_all(); DISCARD TEMP; DISCARD SEQUENCES; \
+             SET TIME ZONE 'UTC'; SET CLIENT_ENCODING TO 'UTF8'",
+        )?;
+        Ok(true)
+    }
+
+    fn read_identity(&mut self) -> QueryResult<Vec<IdentityRow>> {
+        super::identity::postgres::read(self)
+    }
+
+    fn write_identity(&mut self, rows: &[IdentityRow]) -> QueryResult<()> {
+        super::identity::postgres::write(self, rows)
     }
 
     fn probe(&mut self) -> TransactionProbe {

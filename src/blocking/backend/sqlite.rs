@@ -2,6 +2,7 @@ use diesel::connection::{AnsiTransactionManager, Connection, SimpleConnection};
 use diesel::{ConnectionResult, QueryResult, SqliteConnection};
 
 use super::{NodeConnection, TransactionProbe, probe};
+use crate::blocking::identity::IdentityRow;
 use crate::topology::UrlKind;
 
 impl NodeConnection for SqliteConnection {
@@ -19,6 +20,20 @@ impl NodeConnection for SqliteConnection {
 
     fn begin_with(&mut self, sql: &str) -> QueryResult<()> {
         AnsiTransactionManager::begin_transaction_sql(self, sql)
+    }
+
+    /// There is no statement that takes back pragmas, attached databases and temporary tables, so a
+    /// connection that may have some is closed.
+    fn reset_session(&mut self, dirty: bool) -> QueryResult<bool> {
+        Ok(!dirty)
+    }
+
+    fn read_identity(&mut self) -> QueryResult<Vec<IdentityRow>> {
+        super::identity::sqlite::read(self)
+    }
+
+    fn write_identity(&mut self, rows: &[IdentityRow]) -> QueryResult<()> {
+        super::identity::sqlite::write(self, rows)
     }
 
     fn probe(&mut self) -> TransactionProbe {

@@ -48,11 +48,12 @@ pub(super) fn keyspace(reader: &mut Reader<'_>, path: &str, value: &Value) -> Ke
         .text(table, "key")
         .map(|word| word.parse::<KeyType>())
     {
-        None => KeyType::default(),
-        Some(Ok(key)) => key,
+        None if dict.contains_key("key") => None,
+        None => Some(KeyType::default()),
+        Some(Ok(key)) => Some(key),
         Some(Err(error)) => {
             reader.problem(table.key("key"), error.to_string());
-            KeyType::default()
+            None
         }
     };
     let mut normalize = Vec::new();
@@ -64,7 +65,7 @@ pub(super) fn keyspace(reader: &mut Reader<'_>, path: &str, value: &Value) -> Ke
     }
     let algorithm = algorithm(reader, table, key);
     let rule = RuleSpec::new(shards, algorithm)
-        .key(key)
+        .key(key.unwrap_or_default())
         .normalize(normalize);
     let mut config = KeyspaceConfig::new(rule);
     config.tables = tables(reader, table);
@@ -72,7 +73,8 @@ pub(super) fn keyspace(reader: &mut Reader<'_>, path: &str, value: &Value) -> Ke
     config
 }
 
-fn algorithm(reader: &mut Reader<'_>, keyspace: Table<'_>, key: KeyType) -> AlgorithmSpec {
+/// `key` is `None` where nobody knows the type of the keys.
+fn algorithm(reader: &mut Reader<'_>, keyspace: Table<'_>, key: Option<KeyType>) -> AlgorithmSpec {
     let fallback = AlgorithmSpec::Hash {
         buckets: DEFAULT_BUCKETS,
         map: None,
@@ -194,7 +196,7 @@ fn bucket_range(text: &str) -> Option<Range<u32>> {
 fn values(
     reader: &mut Reader<'_>,
     algorithm: Table<'_>,
-    key: KeyType,
+    key: Option<KeyType>,
 ) -> Vec<(String, Vec<ShardKey<'static>>)> {
     let path = algorithm.key("values");
     let Some(value) = algorithm.dict.get("values") else {
@@ -210,6 +212,7 @@ fn values(
         };
         let mut listed = Vec::with_capacity(items.len());
         for (i, item) in items.iter().enumerate() {
+            let Some(key) = key else { break };
             match keys::parse(item, key) {
                 Ok(key) => listed.push(key),
                 Err(expected) => reader.problem(format!("{path}.{i}"), expected),

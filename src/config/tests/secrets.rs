@@ -254,12 +254,12 @@ fn a_syntax_error_does_not_show_the_line() {
 
 /// Whatever a result says, it says no secret.
 #[track_caller]
-fn assert_hidden(result: Result<Config, Error>) {
+pub(super) fn assert_hidden(result: Result<Config, Error>) {
     let mut shown = format!("{result:?} {result:#?}");
     match &result {
         Ok(config) => {
             let topology = config.topology().unwrap();
-            shown += &format!("{:?} {topology:?} {:?}", config.spec(), topology.snapshot());
+            shown += &format!("{:?} {topology:?} {:?}", config.spec(), snapshot(config));
         }
         Err(error) => shown += &format!("{error} {error:#}"),
     }

@@ -42,7 +42,7 @@ fn an_unknown_key_is_an_error_with_a_suggestion_at_every_level() {
             "did you mean `weight`?",
         ),
         (
-            "[shards.b]\nurl = 'postgres://db/x'\npassword = { command = 'pass' }",
+            "[shards.b]\nurl = 'postgres://db/x'\npassword = { vault = 'pass' }",
             "shards.b.password",
             "{ env = \"VARIABLE\" }",
         ),

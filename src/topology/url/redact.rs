@@ -37,7 +37,7 @@ pub(super) const PRINTABLE: &[&str] = &[
 
 impl DatabaseUrl {
     /// The redacted form, or `None` where nothing of the text may be shown.
-    fn redacted(&self) -> Option<String> {
+    pub(super) fn redacted(&self) -> Option<String> {
         match self.kind()? {
             UrlKind::Sqlite => sqlite::redacted(&self.0),
             UrlKind::Postgres if parse::is_uri(&self.0) => {

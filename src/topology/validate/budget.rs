@@ -44,8 +44,9 @@ pub(super) fn check(budget: &BudgetConfig, nodes: &[Node<'_>], findings: &mut Fi
     // Rounded up by less than a connection, since 0.8 has no exact value in binary.
     let allowed = (f64::from(budget.connections_per_server) * budget.headroom + 1e-6).floor();
     for (server, nodes) in by_server {
-        let sum: u64 = nodes.iter().map(|node| u64::from(node.pool.max_size)).sum();
-        let total = sum * u64::from(budget.instances);
+        let pools = pools(&nodes);
+        let sum: u64 = pools.iter().map(|(_, size)| size).sum();
+        let total = sum.saturating_mul(u64::from(budget.instances));
         if total as f64 <= allowed {
             continue;
         }
@@ -53,7 +54,7 @@ pub(super) fn check(budget: &BudgetConfig, nodes: &[Node<'_>], findings: &mut Fi
             "budget",
             format!(
                 "{server} may be asked for {total} connections ({} = {sum}, times {} instance(s)), but {allowed} are allowed ({} x {}): lower max_size, or raise the budget",
-                contributors(&nodes),
+                contributors(&pools),
                 budget.instances,
                 budget.connections_per_server,
                 budget.headroom,
@@ -62,17 +63,29 @@ pub(super) fn check(budget: &BudgetConfig, nodes: &[Node<'_>], findings: &mut Fi
     }
 }
 
-fn contributors(nodes: &[&Node<'_>]) -> String {
+/// Every pool of these nodes: how a message calls it, and its size.
+fn pools(nodes: &[&Node<'_>]) -> Vec<(String, u64)> {
+    let mut pools = Vec::new();
+    for node in nodes {
+        pools.push((node.label.clone(), u64::from(node.pool.max_size)));
+        for (class, pool) in &node.classes {
+            let label = format!("{} class {class}", node.label);
+            pools.push((label, u64::from(pool.max_size)));
+        }
+    }
+    pools
+}
+
+fn contributors(pools: &[(String, u64)]) -> String {
     const SHOWN: usize = 8;
-    let mut parts: Vec<String> = nodes
+    let (shown, rest) = pools.split_at(pools.len().min(SHOWN));
+    let mut parts: Vec<String> = shown
         .iter()
-        .take(SHOWN)
-        .map(|node| format!("{} {}", node.label, node.pool.max_size))
+        .map(|(label, size)| format!("{label} {size}"))
         .collect();
-    if nodes.len() > SHOWN {
-        let rest = &nodes[SHOWN..];
-        let sum: u64 = rest.iter().map(|node| u64::from(node.pool.max_size)).sum();
-        parts.push(format!("{} more nodes {sum}", rest.len()));
+    if !rest.is_empty() {
+        let sum: u64 = rest.iter().map(|(_, size)| size).sum();
+        parts.push(format!("{} more pools {sum}", rest.len()));
     }
     parts.join(" + ")
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::super::snapshot::{KeyspaceEntry, Table};
 use super::super::spec::{KeyspaceConfig, TableConfig};
-use super::{Findings, key_of, unknown_shard};
+use super::{Findings, key_of, unknown};
 use crate::algorithm::{AlgorithmSpec, Rule};
 use crate::name::KeyspaceName;
 
@@ -33,7 +33,7 @@ pub(super) fn check(
         let listed: BTreeSet<&String> = config.rule.shards.iter().collect();
         for shard in listed {
             if !shards.contains(&shard.as_str()) {
-                findings.problem(format!("{key}.shards"), unknown_shard(shard, shards));
+                findings.problem(format!("{key}.shards"), unknown("shard", shard, shards));
             }
         }
         if matches!(config.rule.algorithm, AlgorithmSpec::Hash { map: None, .. }) {

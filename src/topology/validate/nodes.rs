@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use super::super::password::PasswordCommand;
 use super::super::snapshot::{NodeSpec, PoolSettings};
 use super::super::spec::TopologySpec;
 use super::super::url::{DatabaseUrl, UrlKind};
 use super::{Findings, key_of, list, pool};
-use crate::name::{Role, ShardName};
+use crate::name::{Role, ShardName, WorkloadName};
 
 /// A node under examination.
 #[derive(Debug)]
@@ -19,6 +20,9 @@ pub(super) struct Node<'s> {
     pub(super) role: Role,
     pub(super) url: &'s DatabaseUrl,
     pub(super) pool: PoolSettings,
+    /// The pools of the workload classes, sorted by name.
+    pub(super) classes: Vec<(&'s str, PoolSettings)>,
+    pub(super) password_command: Option<&'s PasswordCommand>,
     pub(super) weight: u32,
 }
 
@@ -29,6 +33,12 @@ impl Node<'_> {
             role: self.role,
             url: self.url.clone(),
             pool: self.pool.clone(),
+            classes: self
+                .classes
+                .iter()
+                .map(|(name, pool)| (WorkloadName::intern(name), pool.clone()))
+                .collect(),
+            password_command: self.password_command.cloned(),
             weight: self.weight,
         }
     }
@@ -50,6 +60,8 @@ pub(super) fn check<'s>(spec: &'s TopologySpec, findings: &mut Findings) -> Vec<
             role: Role::Primary,
             url: &config.url,
             pool: pool::settle(&[&own, &top], &config.url, findings),
+            classes: Vec::new(),
+            password_command: config.password_command.as_ref(),
             weight: 1,
             key: key.clone(),
         });
@@ -65,6 +77,8 @@ pub(super) fn check<'s>(spec: &'s TopologySpec, findings: &mut Findings) -> Vec<
                 role: Role::Replica,
                 url: &replica.url,
                 pool: pool::settle(&[&level, &own, &top], &replica.url, findings),
+                classes: Vec::new(),
+                password_command: replica.password_command.as_ref(),
                 weight: replica.weight,
                 key,
             });

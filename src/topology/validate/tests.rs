@@ -1,5 +1,6 @@
 //! Cases C12, C15, F16, H04, H06, H11 and H13, on the description that the builder and files share.
 
+mod classes;
 mod keyspaces;
 
 use std::time::Duration;
@@ -307,6 +308,7 @@ fn one_database_under_two_names_is_refused_unless_it_is_meant() {
         );
         spec.shared_database = true;
         let snapshot = validate(&spec).unwrap();
+        assert!(snapshot.shared_database);
         let warning = &snapshot.warnings[0];
         assert!(
             warning.message.contains("one database: shard a, shard b"),

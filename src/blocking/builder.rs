@@ -1,0 +1,163 @@
+//! The manager's builder.
+
+use std::fmt;
+use std::sync::Arc;
+
+use diesel::ConnectionResult;
+
+use super::backend::NodeConnection;
+use super::manager::ShardedConnectionManager;
+use super::node::{NodeInfo, Options};
+use crate::error::Error;
+use crate::topology::{
+    KeyspaceConfig, PoolConfig, ShardConfig, Startup, Topology, TopologyBuilder,
+};
+
+/// Describes a topology in code and makes the manager for it.
+#[must_use = "a builder does nothing until it is built"]
+pub struct ManagerBuilder<C: NodeConnection> {
+    topology: TopologyBuilder,
+    options: Options<C>,
+}
+
+impl<C: NodeConnection> ManagerBuilder<C> {
+    pub(super) fn new() -> Self {
+        Self {
+            topology: Topology::builder(),
+            options: Options::default(),
+        }
+    }
+
+    /// Adds a shard: its name, and its URL or a [`ShardConfig`].
+    pub fn shard(mut self, name: impl Into<String>, shard: impl Into<ShardConfig>) -> Self {
+        self.topology = self.topology.shard(name, shard);
+        self
+    }
+
+    /// Adds a keyspace.
+    pub fn keyspace(mut self, name: impl Into<String>, keyspace: KeyspaceConfig) -> Self {
+        self.topology = self.topology.keyspace(name, keyspace);
+        self
+    }
+
+    /// Names the shard of a checkout without a route. Defaults to none: such a checkout fails.
+    pub fn default_shard(mut self, name: impl Into<String>) -> Self {
+        self.topology = self.topology.default_shard(name);
+        self
+    }
+
+    /// Sets the pool settings of every node; a shard may override any of them.
+    pub fn pool(mut self, pool: PoolConfig) -> Self {
+        self.topology = self.topology.pool(pool);
+        self
+    }
+
+    /// Says when nodes are first connected. Defaults to [`Startup::Lazy`].
+    pub fn startup(mut self, startup: Startup) -> Self {
+        self.topology = self.topology.startup(startup);
+        self
+    }
+
+    /// Allows several shards to be one database, for development. Defaults to `false`.
+    pub fn shared_database(mut self, shared: bool) -> Self {
+        self.topology = self.topology.shared_database(shared);
+        self
+    }
+
+    /// Limits the connections to one server; see [`TopologyBuilder::budget`].
+    pub fn budget(mut self, connections_per_server: u32, instances: u32, headroom: f64) -> Self {
+        self.topology = self
+            .topology
+            .budget(connections_per_server, instances, headroom);
+        self
+    }
+
+    /// Connects nodes in the application's own way: TLS, short-lived tokens, `SET` after connect.
+    ///
+    /// Called for each physical connection, on a thread that may wait; an attempt that outlives
+    /// `connect_timeout` is given up.
+    ///
+    /// ```
+    /// # #[cfg(feature = "postgres")] fn check() -> Result<(), diesel_sharded::Error> {
+    /// use diesel::{Connection, PgConnection};
+    /// use diesel::connection::SimpleConnection;
+    /// use diesel_sharded::blocking::ShardedConnectionManager;
+    ///
+    /// let shards = ShardedConnectionManager::<PgConnection>::builder()
+    ///     .shard("order-0", "postgres://app@db-0/orders")
+    ///     .connect_with(|node| {
+    ///         let mut conn = PgConnection::establish(node.url().expose())?;
+    ///         conn.batch_execute("SET application_name = 'orders'")
+    ///             .map_err(diesel::ConnectionError::CouldntSetupConfiguration)?;
+    ///         Ok(conn)
+    ///     })
+    ///     .build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn connect_with(
+        mut self,
+        connect: impl Fn(NodeInfo<'_>) -> ConnectionResult<C> + Send + Sync + 'static,
+    ) -> Self {
+        self.options.connector = Some(Arc::new(connect));
+        self
+    }
+
+    /// Resets the session of every connection that goes back to its pool. Defaults to `false`: what
+    /// somebody `SET` is there for the next user of the same connection.
+    ///
+    /// - PostgreSQL: settings, role, cursors, listens, advisory locks, temporary tables and sequence
+    ///   caches are reset, at one round trip per return; prepared statements are kept. What
+    ///   [`connect_with`](Self::connect_with) has `SET` is reset too: set it again in
+    ///   [`on_return`](Self::on_return).
+    /// - MySQL: named locks are let go, at one round trip per return. There is no statement for the
+    ///   rest, so a connection that may have set something (`batch_execute`, a hand-written statement
+    ///   that is no query, raw access) is closed.
+    /// - SQLite: a connection that may have set something is closed; otherwise nothing is done.
+    pub fn reset_sessions(mut self, reset: bool) -> Self {
+        self.options.reset_sessions = reset;
+        self
+    }
+
+    /// Runs a function on every connection that goes back to its pool, after
+    /// [`reset_sessions`](Self::reset_sessions); where it fails, the connection is closed.
+    pub fn on_return(
+        mut self,
+        f: impl Fn(&mut C) -> diesel::QueryResult<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.options.on_return = Some(Arc::new(f));
+        self
+    }
+
+    /// Adds a workload class; see [`TopologyBuilder::workload`].
+    pub fn workload(mut self, name: impl Into<String>, pool: PoolConfig) -> Self {
+        self.topology = self.topology.workload(name, pool);
+        self
+    }
+
+    /// Accepts that the rule of a keyspace is not that by which its data was placed; see
+    /// [`TopologyBuilder::accept_placement`].
+    pub fn accept_placement(mut self, keyspace: impl Into<String>) -> Self {
+        self.topology = self.topology.accept_placement(keyspace);
+        self
+    }
+
+    /// Checks the description and makes the manager. Opens no connection, unless the topology says
+    /// [`Startup::Require`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`] with everything that is wrong; [`Error::Unavailable`] under
+    /// [`Startup::Require`].
+    pub fn build(self) -> Result<ShardedConnectionManager<C>, Error> {
+        ShardedConnectionManager::new(&self.topology.build()?, self.options)
+    }
+}
+
+impl<C: NodeConnection> fmt::Debug for ManagerBuilder<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ManagerBuilder")
+            .field("topology", &self.topology)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,363 @@
+//! One node: an r2d2 pool of one physical database, and around it what r2d2 does not do.
+//!
+//! r2d2 connects on its own threads, keeps the last error as a text only, and retries a dead server
+//! for as long as the caller waits. Here the caller that needs a connection makes it, on its own
+//! time, and hands it over to the pool: so it gets the typed cause at once, no node can hold up
+//! another one's connects, and the number of background threads does not grow with the nodes. A
+//! failed connect opens the node's [circuit](crate::replica::Circuit), and a probe in the background
+//! closes it again.
+
+mod connect;
+mod pool;
+mod shared;
+mod threads;
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::backend::NodeConnection;
+use super::slot::Flags;
+use crate::error::{Error, UnavailableCause};
+use crate::name::{Role, ShardName, WorkloadName};
+use crate::replica::Verdict;
+use crate::route::stack;
+use crate::telemetry;
+use crate::topology::{DatabaseUrl, NodeSpec, PoolSettings, Topology};
+
+pub(crate) use pool::Lease;
+use pool::NodeManager;
+use shared::Shared;
+pub(crate) use shared::{NodeHealth, OnReturn, Options};
+pub(crate) use threads::Threads;
+
+/// How a node is told to an own connect function
+/// ([`connect_with`](super::ManagerBuilder::connect_with)).
+#[derive(Clone, Copy)]
+pub struct NodeInfo<'a> {
+    spec: &'a NodeSpec,
+}
+
+impl NodeInfo<'_> {
+    /// The shard of the node.
+    #[must_use]
+    pub fn shard(&self) -> ShardName {
+        self.spec.shard
+    }
+
+    /// The node's role in its shard.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.spec.role
+    }
+
+    /// The URL of the node; [`expose`](DatabaseUrl::expose) gives the text with its password.
+    #[must_use]
+    pub fn url(&self) -> &DatabaseUrl {
+        &self.spec.url
+    }
+}
+
+impl fmt::Debug for NodeInfo<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeInfo")
+            .field("shard", &self.shard())
+            .field("role", &self.role())
+            .field("url", self.url())
+            .finish()
+    }
+}
+
+/// One physical database and one of its pools.
+pub(crate) struct Node<C: NodeConnection> {
+    shared: Arc<Shared<C>>,
+    pool: OnceLock<r2d2::Pool<NodeManager<C>>>,
+}
+
+/// See [`Node::plan`].
+enum Plan {
+    /// Make a connection; it is announced already.
+    Connect,
+    /// A made connection waits to be taken into the pool.
+    TakeMade,
+    /// The circuit is open.
+    FailFast(Error),
+    /// The pool is as large as it may be.
+    Wait,
+}
+
+impl<C: NodeConnection> Node<C> {
+    pub(crate) fn new(
+        topology: Topology,
+        spec: NodeSpec,
+        class: Option<WorkloadName>,
+        options: Options<C>,
+        threads: Arc<Threads>,
+    ) -> Self {
+        Self {
+            shared: Arc::new(Shared::new(topology, spec, class, options, threads)),
+            pool: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn topology(&self) -> &Topology {
+        &self.shared.topology
+    }
+
+    pub(crate) fn shard(&self) -> ShardName {
+        self.shared.shard()
+    }
+
+    pub(crate) fn role(&self) -> Role {
+        self.shared.role()
+    }
+
+    pub(crate) fn class(&self) -> Option<WorkloadName> {
+        self.shared.class
+    }
+
+    pub(crate) fn spec(&self) -> &NodeSpec {
+        &self.shared.spec
+    }
+
+    pub(crate) fn settings(&self) -> &PoolSettings {
+        &self.shared.settings
+    }
+
+    /// Open connections, idle ones among them, and callers that wait for one.
+    pub(crate) fn counts(&self) -> (u32, u32, usize) {
+        let (connections, idle) = self.pool.get().map_or((0, 0), |pool| {
+            let state = pool.state();
+            (state.connections, state.idle_connections)
+        });
+        (
+            connections,
+            idle,
+            self.shared.waiters.load(Ordering::Relaxed),
+        )
+    }
+
+    /// What the last failed connect said, while the node is taken to be down.
+    pub(crate) fn down(&self) -> Option<UnavailableCause> {
+        lock(&self.shared.circuit)
+            .failure()
+            .map(|failure| failure.cause)
+    }
+
+    /// Takes a connection out of the pool, or makes one, or waits for one. `Ok(None)`: the topology
+    /// has no such node any more.
+    #[inline]
+    pub(crate) fn checkout(self: &Arc<Self>) -> Result<Option<Lease<C>>, Error> {
+        match self.try_checkout() {
+            Some(lease) => Ok(Some(lease)),
+            None => self.checkout_slow(),
+        }
+    }
+
+    #[inline]
+    fn try_checkout(self: &Arc<Self>) -> Option<Lease<C>> {
+        let pooled = self.pool.get()?.try_get()?;
+        Some(Lease::new(self, pooled))
+    }
+
+    #[cold]
+    fn checkout_slow(self: &Arc<Self>) -> Result<Option<Lease<C>>, Error> {
+        let shared = &self.shared;
+        let (size, start) = (shared.settings.max_size, Instant::now());
+        let deadline = start + shared.settings.connection_timeout;
+        let held = stack::held(shared.topology.id());
+        let _waiter = Waiter::new(&shared.waiters);
+
+        // Every turn hands out a connection, makes one, or sleeps until something changes. What
+        // changes after `seen` was read makes the sleep end before it begins.
+        loop {
+            let seen = *lock(&shared.changes);
+            if shared.is_retired() {
+                return Ok(None);
+            }
+            if let Some(lease) = self.try_checkout() {
+                telemetry::waited(shared.shard(), shared.role(), start.elapsed());
+                return Ok(Some(lease));
+            }
+            let own = (shared.shard(), shared.class);
+            if held.iter().filter(|held| **held == own).count() >= size as usize {
+                return Err(Error::WouldDeadlock {
+                    shard: shared.shard(),
+                    role: shared.role(),
+                    size,
+                });
+            }
+            let mut refused = None;
+            match self.plan() {
+                Plan::Connect => match self.connect() {
+                    Ok(()) => {
+                        if let Some(lease) = self.take_made(deadline) {
+                            return Ok(Some(lease));
+                        }
+                    }
+                    // Where no connection is left, nothing can come back to wait for.
+                    Err(error) if self.pooled() == 0 => return Err(error),
+                    Err(error) => refused = Some(error),
+                },
+                Plan::TakeMade => {
+                    if let Some(lease) = self.take_made(deadline) {
+                        return Ok(Some(lease));
+                    }
+                }
+                Plan::FailFast(error) if self.pooled() == 0 => return Err(error),
+                Plan::FailFast(error) => refused = Some(error),
+                Plan::Wait => {}
+            }
+            let now = Instant::now();
+            if now >= deadline {
+                return Err(refused.unwrap_or_else(|| self.exhausted(start, &held)));
+            }
+            let changes = lock(&shared.changes);
+            if *changes == seen {
+                let nap = (deadline - now).min(self.longest_nap());
+                drop(
+                    shared
+                        .changed
+                        .wait_timeout(changes, nap)
+                        .unwrap_or_else(PoisonError::into_inner),
+                );
+            }
+        }
+    }
+
+    /// What a caller who found no idle connection does next. A planned connect is announced here,
+    /// so that callers together never exceed `max_size`.
+    fn plan(&self) -> Plan {
+        let shared = &self.shared;
+        let _one_at_a_time = lock(&shared.changes);
+        if !lock(&shared.ready).is_empty() {
+            return Plan::TakeMade;
+        }
+        if self.pooled() + shared.health.coming() >= shared.settings.max_size {
+            return Plan::Wait;
+        }
+        match lock(&shared.circuit).ask(Instant::now()) {
+            Verdict::Try => {
+                shared.health.announce();
+                Plan::Connect
+            }
+            Verdict::FailFast(failure) => Plan::FailFast(shared.unavailable(&failure)),
+        }
+    }
+
+    /// A bound for one sleep. Returned connections wake sleepers; this covers what does not: a
+    /// connection that r2d2 itself moves into the pool.
+    fn longest_nap(&self) -> Duration {
+        if self.shared.health.coming() > 0 {
+            Duration::from_millis(2)
+        } else {
+            Duration::from_millis(50)
+        }
+    }
+
+    /// The connections the pool has, in use or idle.
+    fn pooled(&self) -> u32 {
+        self.pool.get().map_or(0, |pool| pool.state().connections)
+    }
+
+    /// Connects on the caller's thread. The plan has announced the connection.
+    fn connect(&self) -> Result<(), Error> {
+        match self.shared.connect() {
+            Ok(slot) => {
+                lock(&self.shared.ready).push(slot);
+                Ok(())
+            }
+            Err(error) => {
+                self.shared.health.arrived();
+                self.shared.wake(Condvar::notify_all);
+                Err(error)
+            }
+        }
+    }
+
+    /// Lets r2d2 take the connections that were made, and takes one from r2d2.
+    ///
+    /// r2d2 asks its manager for them on a thread of ours that never waits. Its own wait is cut
+    /// short, so that a lost race is seen soon.
+    fn take_made(self: &Arc<Self>, deadline: Instant) -> Option<Lease<C>> {
+        let pool = self.pool.get_or_init(|| self.build_pool());
+        let patience = deadline
+            .saturating_duration_since(Instant::now())
+            .clamp(Duration::from_millis(1), Duration::from_millis(50));
+        let pooled = pool.get_timeout(patience).ok()?;
+        Some(Lease::new(self, pooled))
+    }
+
+    fn build_pool(&self) -> r2d2::Pool<NodeManager<C>> {
+        let settings = &self.shared.settings;
+        r2d2::Pool::builder()
+            .max_size(settings.max_size)
+            .min_idle(Some(settings.min_idle.min(settings.max_size)))
+            .test_on_check_out(true)
+            .idle_timeout(settings.idle_timeout)
+            .max_lifetime(settings.max_lifetime)
+            // Only r2d2's pause between refills is derived from this; callers wait with us.
+            .connection_timeout(Duration::from_millis(400))
+            .error_handler(Box::new(r2d2::NopErrorHandler))
+            .thread_pool(self.shared.threads.pool())
+            .build_unchecked(NodeManager {
+                shared: Arc::clone(&self.shared),
+            })
+    }
+
+    #[cold]
+    fn exhausted(&self, start: Instant, held: &[(ShardName, Option<WorkloadName>)]) -> Error {
+        telemetry::exhausted(self.shard(), self.role());
+        Error::PoolExhausted {
+            shard: self.shard(),
+            role: self.role(),
+            size: self.shared.settings.max_size,
+            waited: start.elapsed(),
+            held: held.iter().map(|(shard, _)| *shard).collect(),
+        }
+    }
+
+    /// Takes the node out of service: idle connections are closed now, those in use when they come
+    /// back, and whoever waits is sent to look again.
+    pub(crate) fn retire(&self) {
+        self.shared.retired.store(true, Ordering::Release);
+        lock(&self.shared.ready).clear();
+        if let Some(pool) = self.pool.get() {
+            while let Some(pooled) = pool.try_get() {
+                pooled.flags.set(Flags::RETIRE);
+            }
+        }
+        self.shared.wake(Condvar::notify_all);
+    }
+}
+
+impl<C: NodeConnection> fmt::Debug for Node<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node")
+            .field("shard", &self.shard())
+            .field("role", &self.role())
+            .field("class", &self.class())
+            .field("url", &self.shared.spec.url)
+            .finish_non_exhaustive()
+    }
+}
+
+struct Waiter<'a>(&'a AtomicUsize);
+
+impl<'a> Waiter<'a> {
+    fn new(waiters: &'a AtomicUsize) -> Self {
+        waiters.fetch_add(1, Ordering::SeqCst);
+        Self(waiters)
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,95 @@
+//! The r2d2 side of a node: its manager, and the connection a caller holds.
+
+use std::sync::Arc;
+
+use diesel::ConnectionError;
+
+use super::Node;
+use super::lock;
+use super::shared::Shared;
+use crate::blocking::backend::NodeConnection;
+use crate::blocking::slot::Slot;
+use crate::telemetry;
+
+/// What r2d2 knows of a node.
+pub(super) struct NodeManager<C: NodeConnection> {
+    pub(super) shared: Arc<Shared<C>>,
+}
+
+impl<C: NodeConnection> r2d2::ManageConnection for NodeManager<C> {
+    type Connection = Slot<C>;
+    type Error = diesel::r2d2::Error;
+
+    /// Runs on the manager's pool threads and therefore never waits for a server.
+    fn connect(&self) -> Result<Slot<C>, Self::Error> {
+        if let Some(slot) = lock(&self.shared.ready).pop() {
+            return Ok(slot);
+        }
+        // r2d2 wants an idle connection that no caller has made. It asks again in a while.
+        self.shared.fill_later();
+        Err(diesel::r2d2::Error::ConnectionError(
+            ConnectionError::BadConnection("not yet".to_owned()),
+        ))
+    }
+
+    fn is_valid(&self, slot: &mut Slot<C>) -> Result<(), Self::Error> {
+        slot.check_alive(self.shared.settings.alive_bypass)
+            .map_err(diesel::r2d2::Error::QueryError)
+    }
+
+    fn has_broken(&self, slot: &mut Slot<C>) -> bool {
+        let keep = !self.shared.is_retired()
+            && slot.settle(
+                self.shared.options.reset_sessions,
+                self.shared.options.on_return.as_deref(),
+            );
+        if !keep {
+            telemetry::connection_closed(self.shared.shard(), self.shared.role());
+        }
+        !keep
+    }
+}
+
+/// A connection out of a node's pool; going out of scope gives it back.
+pub(crate) struct Lease<C: NodeConnection> {
+    /// `None` only while it is being given back.
+    pooled: Option<r2d2::PooledConnection<NodeManager<C>>>,
+    node: Arc<Node<C>>,
+}
+
+impl<C: NodeConnection> Lease<C> {
+    pub(super) fn new(node: &Arc<Node<C>>, pooled: r2d2::PooledConnection<NodeManager<C>>) -> Self {
+        Self {
+            pooled: Some(pooled),
+            node: Arc::clone(node),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn node(&self) -> &Arc<Node<C>> {
+        &self.node
+    }
+
+    #[inline]
+    pub(crate) fn slot(&self) -> &Slot<C> {
+        match &self.pooled {
+            Some(pooled) => pooled,
+            None => unreachable!("a lease holds its connection until it is dropped"),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn slot_mut(&mut self) -> &mut Slot<C> {
+        match &mut self.pooled {
+            Some(pooled) => pooled,
+            None => unreachable!("a lease holds its connection until it is dropped"),
+        }
+    }
+}
+
+impl<C: NodeConnection> Drop for Lease<C> {
+    fn drop(&mut self) {
+        drop(self.pooled.take());
+        self.node.shared.wake_one();
+    }
+}
