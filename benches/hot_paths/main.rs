@@ -46,7 +46,7 @@ fn main() {
             .configure_from_args(),
     };
     let folder = tempfile::tempdir().expect("a temporary folder");
-    count_threads(&bench, folder.path());
+    count_threads(&bench);
     checkouts(&mut bench, folder.path());
     statements(&mut bench);
     routes(&mut bench, folder.path());
@@ -151,7 +151,7 @@ fn statements(bench: &mut Bench) {
         let ours = op::statement(&op::flights_in_memory());
         bench.compare(name, "-", ours, op::statement_plain());
     }
-    let name = "a prepared SELECT in transaction_on, against a plain transaction";
+    let name = "a prepared SELECT in a transaction under a route, against a plain one";
     if bench.wants(name) {
         let (ours, theirs) = op::statement_in_transaction();
         bench.compare(name, "-", ours, theirs);
@@ -223,46 +223,44 @@ fn sizes(bench: &mut Bench, folder: &Path) {
     }
 }
 
-/// Counted before anything else runs: other measurements leave threads behind for a while.
-fn count_threads(bench: &Bench, folder: &Path) {
+/// Each count in a process of its own: threads outlive their manager for a while.
+fn count_threads(bench: &Bench) {
     if !bench.wants("threads") {
         return;
     }
-    let without = threads();
-    let [with_one, with_thousand] = [1, 1_000].map(|count| {
-        let shards = op::many_shards(folder, count);
-        // A node in use has its pool.
-        drop(shards.get_on("shard-0000").expect("a connection"));
-        let count = threads();
-        drop(shards);
-        settle();
-        count
+    let counted = [0, 1, 1_000].map(|shards| {
+        let program = std::env::current_exe().expect("this program");
+        let output = std::process::Command::new(program)
+            .args(["--fixed", "threads", &shards.to_string()])
+            .output()
+            .expect("this program again");
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
     });
     if bench.mode != Mode::Smoke {
+        let [none, one, thousand] = counted;
         println!(
-            "threads of the process: {} without a manager, {} with one of 1 shard, {} with one of 1,000 shards",
-            shown(without),
-            shown(with_one),
-            shown(with_thousand)
+            "threads of a process: {none} without a manager, {one} with one of 1 shard, {thousand} with one of 1,000 shards"
         );
     }
 }
 
-/// The threads of this process, as the operating system counts them; `None` where it has no `/proc`.
-fn threads() -> Option<u32> {
-    std::fs::read_to_string("/proc/self/status")
-        .ok()?
+/// The threads of this process with a manager of so many shards, as the operating system counts
+/// them.
+fn threads(folder: &Path, shards: usize) -> String {
+    let manager = (shards > 0).then(|| {
+        let manager = op::many_shards(folder, shards);
+        // A node in use has its pool.
+        for name in manager.shards().iter().take(10) {
+            drop(manager.get_on(name).expect("a connection"));
+        }
+        manager
+    });
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    drop(manager);
+    status
         .lines()
-        .find_map(|line| line.strip_prefix("Threads:")?.trim().parse().ok())
-}
-
-/// Threads that were told to end take a moment.
-fn settle() {
-    std::thread::sleep(Duration::from_millis(100));
-}
-
-fn shown(count: Option<u32>) -> String {
-    count.map_or_else(|| "?".to_owned(), |count| count.to_string())
+        .find_map(|line| line.strip_prefix("Threads:"))
+        .map_or_else(|| "?".to_owned(), |count| count.trim().to_owned())
 }
 
 /// Runs one operation a fixed number of times.
@@ -270,6 +268,11 @@ fn fixed(what: &[&str]) {
     let parsed = match what {
         ["list"] => {
             println!("{}", op::NAMES.join("\n"));
+            return;
+        }
+        ["threads", shards] => {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            println!("{}", threads(folder.path(), shards.parse().unwrap_or(0)));
             return;
         }
         [name, count] => Some(*name).zip(count.parse().ok()),

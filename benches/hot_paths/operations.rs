@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::rc::Rc;
 
-use diesel::connection::SimpleConnection;
+use diesel::connection::{SimpleConnection, TransactionManager};
 use diesel::prelude::*;
 use diesel::r2d2::{ConnectionManager, Pool, R2D2Connection};
 use diesel::result::Error as DieselError;
@@ -27,6 +27,8 @@ pub(crate) const NAMES: &[&str] = &[
     "get_sqlite_r2d2_unchecked",
     "statement",
     "statement_inner",
+    "statement_plain",
+    "statement_in_transaction",
     "on",
     "route_run",
     "stack_4_deep",
@@ -44,6 +46,8 @@ pub(crate) fn by_name(name: &str, folder: &Path) -> Option<Work> {
         "get_sqlite_r2d2_unchecked" => get_r2d2::<SqliteConnection>(&file(folder, "a.db"), false),
         "statement" => statement(&flights_in_memory()),
         "statement_inner" => statement_inner(&flights_in_memory()),
+        "statement_plain" => statement_plain(),
+        "statement_in_transaction" => statement_in_transaction().0,
         "on" => on(sqlite()),
         "route_run" => route_run(&sqlite()),
         "stack_4_deep" => stack_4_deep(sqlite()),
@@ -184,32 +188,33 @@ pub(crate) fn statement_plain() -> Work {
     Work::new(move |n| find_flights(&mut conn, n))
 }
 
-/// The statement under a route, in a transaction: what the checks cost there.
+/// The statement under a route and in a transaction, where a connection of ours checks more; and
+/// in a transaction of a connection of Diesel's.
 pub(crate) fn statement_in_transaction() -> (Work, Work) {
     let shards = Sharded::<SqliteConnection>::builder()
         .shard("a", ":memory:")
         .build()
         .expect("one shard");
-    shards
-        .transaction_on("a", |conn| conn.batch_execute(SCHEMA))
-        .expect("the flights");
+    let route = shards.route("a").expect("shard a");
+    let mut conn = route.run(|| shards.get()).expect("its connection");
+    conn.batch_execute(SCHEMA).expect("the flights");
+    begin(&mut conn);
+    let ours = Work::new(move |n| {
+        let done = route.run(|| {
+            find_flights(&mut conn, n);
+            Ok::<_, DieselError>(())
+        });
+        done.expect("the route");
+    });
     let mut plain = SqliteConnection::establish(":memory:").expect("a connection");
     plain.batch_execute(SCHEMA).expect("the flights");
-    let ours = Work::new(move |n| {
-        let done = shards.transaction_on("a", |conn| {
-            find_flights(conn, n);
-            Ok::<_, DieselError>(())
-        });
-        done.expect("a transaction");
-    });
-    let theirs = Work::new(move |n| {
-        let done = plain.transaction(|conn| {
-            find_flights(conn, n);
-            Ok::<_, DieselError>(())
-        });
-        done.expect("a transaction");
-    });
-    (ours, theirs)
+    begin(&mut plain);
+    (ours, Work::new(move |n| find_flights(&mut plain, n)))
+}
+
+/// Begins a transaction that nobody ends.
+fn begin<C: Connection>(conn: &mut C) {
+    C::TransactionManager::begin_transaction(conn).expect("a transaction");
 }
 
 /// Finding a shard by name, entering its route and leaving it.

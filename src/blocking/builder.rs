@@ -7,7 +7,7 @@ use diesel::ConnectionResult;
 
 use super::backend::NodeConnection;
 use super::manager::ShardedConnectionManager;
-use super::node::{NodeInfo, Options};
+use super::node::{NodeInfo, Options, Threads};
 use crate::error::Error;
 use crate::topology::{
     KeyspaceConfig, PoolConfig, ShardConfig, Startup, Topology, TopologyBuilder,
@@ -18,6 +18,7 @@ use crate::topology::{
 pub struct ManagerBuilder<C: NodeConnection> {
     topology: TopologyBuilder,
     options: Options<C>,
+    threads: Option<Arc<Threads>>,
 }
 
 impl<C: NodeConnection> ManagerBuilder<C> {
@@ -25,7 +26,14 @@ impl<C: NodeConnection> ManagerBuilder<C> {
         Self {
             topology: Topology::builder(),
             options: Options::default(),
+            threads: None,
         }
+    }
+
+    /// Uses threads that other managers use too.
+    pub(super) fn threads(mut self, threads: Arc<Threads>) -> Self {
+        self.threads = Some(threads);
+        self
     }
 
     /// Adds a shard: its name, and its URL or a [`ShardConfig`].
@@ -150,7 +158,8 @@ impl<C: NodeConnection> ManagerBuilder<C> {
     /// [`Error::Config`] with everything that is wrong; [`Error::Unavailable`] under
     /// [`Startup::Require`].
     pub fn build(self) -> Result<ShardedConnectionManager<C>, Error> {
-        ShardedConnectionManager::new(&self.topology.build()?, self.options)
+        let threads = self.threads.unwrap_or_else(|| Arc::new(Threads::new()));
+        ShardedConnectionManager::new(&self.topology.build()?, self.options, threads)
     }
 }
 

@@ -290,7 +290,8 @@ impl<C: NodeConnection> Deref for ShardedConnection<C> {
         let Some(lease) = &self.lease else {
             panic!("this connection is not bound to a shard yet: use it mutably first");
         };
-        if let (Some(at), true) = (stack::top(self.topology), self.by_stack) {
+        let watched = self.by_stack || self.tm.depth() > 0;
+        if let (Some(at), true) = (stack::top(self.topology), watched) {
             let bound = lease.node().shard();
             if at.shard != bound {
                 panic!(

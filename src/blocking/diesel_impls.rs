@@ -16,6 +16,7 @@ use diesel::{ConnectionResult, QueryResult};
 use super::backend::{NodeConnection, TextEffect};
 use super::connection::ShardedConnection;
 use super::manager::ShardedConnectionManager;
+use super::node::Threads;
 use super::slot::{Flags, Noter, Slot};
 use super::transaction_manager::{ShardedTm, ShardedTmState};
 use crate::error::Error;
@@ -49,6 +50,7 @@ impl<C: NodeConnection> Connection for ShardedConnection<C> {
     fn establish(database_url: &str) -> ConnectionResult<Self> {
         let one_shard = || {
             ShardedConnectionManager::builder()
+                .threads(Threads::of_lone_connections())
                 .shard("default", database_url)
                 .default_shard("default")
                 .pool(crate::topology::PoolConfig::new().max_size(1))

@@ -107,13 +107,16 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
     /// [`Error::Config`] when a node's URL is not one of `C`'s; [`Error::Unavailable`] when the
     /// topology says [`Startup::Require`] and a node cannot be reached.
     pub fn from_topology(topology: &Topology) -> Result<Self, Error> {
-        Self::new(topology, Options::default())
+        Self::new(topology, Options::default(), Arc::new(Threads::new()))
     }
 
-    pub(super) fn new(topology: &Topology, options: Options<C>) -> Result<Self, Error> {
+    pub(super) fn new(
+        topology: &Topology,
+        options: Options<C>,
+        threads: Arc<Threads>,
+    ) -> Result<Self, Error> {
         let snapshot = topology.snapshot();
         refuse_foreign_urls::<C>(&snapshot)?;
-        let threads = Arc::new(Threads::new());
         let startup = snapshot.startup;
         let nodes = NodeSet::new(topology, snapshot, None, &options, &threads);
         let manager = Self {
@@ -384,7 +387,11 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
             test_transactions: true,
             ..self.inner.options.clone()
         };
-        Self::new(&self.inner.topology.copy()?, options)
+        Self::new(
+            &self.inner.topology.copy()?,
+            options,
+            Arc::clone(&self.inner.threads),
+        )
     }
 
     /// The state of every node's pool, and what was counted since the manager was made.

@@ -1,6 +1,6 @@
 //! A connection that was given back cannot be used, nor can one leave its transaction.
-use diesel::connection::SimpleConnection;
 use diesel::SqliteConnection;
+use diesel::connection::SimpleConnection;
 use diesel_sharded::blocking::ShardedConnectionManager;
 
 fn check(shards: ShardedConnectionManager<SqliteConnection>) {

@@ -72,7 +72,9 @@ fn a_connection_bound_by_the_stack_refuses_another_route_and_sends_nothing() {
             assert_eq!(whoami(&mut conn).unwrap(), "a", "{way}");
             // And under its own.
             shards
-                .on("b", || shards.on("a", || Ok::<_, Error>(whoami(&mut conn)?)))
+                .on("b", || {
+                    shards.on("a", || Ok::<_, Error>(whoami(&mut conn)?))
+                })
                 .unwrap();
         }
     }
@@ -180,7 +182,9 @@ fn connections_made_lazily_inside_a_scope_belong_to_the_scope() {
         .unwrap();
     assert_eq!(lazy.next().unwrap().unwrap(), "b");
     shards
-        .on("a", || Ok::<_, Error>(assert_eq!(lazy.next().unwrap()?, "b")))
+        .on("a", || {
+            Ok::<_, Error>(assert_eq!(lazy.next().unwrap()?, "b"))
+        })
         .unwrap();
 }
 

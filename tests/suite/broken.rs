@@ -20,8 +20,10 @@ fn assert_gone(error: &Error) {
     assert!(
         matches!(
             error,
-            Error::RolledBack { reason: RollbackReason::ConnectionLost, .. }
-                | Error::Database { .. }
+            Error::RolledBack {
+                reason: RollbackReason::ConnectionLost,
+                ..
+            } | Error::Database { .. }
         ),
         "{error:?}"
     );
@@ -61,7 +63,10 @@ fn a_session_killed_inside_a_transaction_is_an_error_and_the_pool_recovers() {
             end(conn)
         });
         assert_gone(&result.expect_err(what));
-        assert!(fleet.rows("a").iter().all(|id| *id >= 100), "{what}: nothing was kept");
+        assert!(
+            fleet.rows("a").iter().all(|id| *id >= 100),
+            "{what}: nothing was kept"
+        );
         transaction_works(&fleet, &shards, at);
     }
 }
@@ -175,7 +180,10 @@ fn a_database_that_is_gone_does_not_touch_the_other_shards() {
         .max_size(2)
         .connection_timeout(Duration::from_secs(2));
     let shards = fleet
-        .builder_with(short, |shard, url| if shard == "a" { proxy.url(&url) } else { url })
+        .builder_with(
+            short,
+            |shard, url| if shard == "a" { proxy.url(&url) } else { url },
+        )
         .build()
         .unwrap();
     for shard in ["a", "b"] {

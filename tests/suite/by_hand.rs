@@ -8,7 +8,11 @@ use super::backend::{Conn, Fleet, Manager, NAME, Sharded, ids, insert, whoami};
 use crate::support::{items, ours, said};
 
 /// A way to send a text, and whether the crate can read it on its way.
-type Way = (&'static str, bool, fn(&mut Sharded, &str) -> QueryResult<()>);
+type Way = (
+    &'static str,
+    bool,
+    fn(&mut Sharded, &str) -> QueryResult<()>,
+);
 
 const WAYS: [Way; 5] = [
     ("batch_execute", true, |conn, sql| conn.batch_execute(sql)),
@@ -38,7 +42,9 @@ fn assert_clean(fleet: &Fleet, shards: &Manager, id: i64) {
 }
 
 fn forget_rows(fleet: &Fleet) {
-    diesel::delete(items::table).execute(&mut fleet.direct("a")).unwrap();
+    diesel::delete(items::table)
+        .execute(&mut fleet.direct("a"))
+        .unwrap();
 }
 
 #[test]
@@ -46,9 +52,23 @@ fn a_transaction_begun_by_hand_does_not_reach_the_next_user() {
     let fleet = Fleet::new(&["a"]);
     let shards = fleet.manager_of_size(1);
     let begins: &[&str] = match NAME {
-        "mysql" => &["BEGIN", "START TRANSACTION", "SET autocommit = 0", "/*! BEGIN */"],
-        "postgres" => &["BEGIN", "START TRANSACTION", "/* hello */ BEGIN ISOLATION LEVEL SERIALIZABLE"],
-        _ => &["BEGIN", "BEGIN IMMEDIATE", "SAVEPOINT one", "-- hello\nBEGIN"],
+        "mysql" => &[
+            "BEGIN",
+            "START TRANSACTION",
+            "SET autocommit = 0",
+            "/*! BEGIN */",
+        ],
+        "postgres" => &[
+            "BEGIN",
+            "START TRANSACTION",
+            "/* hello */ BEGIN ISOLATION LEVEL SERIALIZABLE",
+        ],
+        _ => &[
+            "BEGIN",
+            "BEGIN IMMEDIATE",
+            "SAVEPOINT one",
+            "-- hello\nBEGIN",
+        ],
     };
     for (way, _, send) in WAYS {
         for begin in begins {
@@ -125,7 +145,13 @@ fn an_end_written_by_hand_is_not_a_success() {
             });
             let error = result.expect_err(&format!("{way}: {end}"));
             assert!(
-                matches!(&error, Error::RolledBack { reason: RollbackReason::EndedByHand, .. }),
+                matches!(
+                    &error,
+                    Error::RolledBack {
+                        reason: RollbackReason::EndedByHand,
+                        ..
+                    }
+                ),
                 "{way}: {end}: {error:?}"
             );
             assert!(said(&error).contains("shard a"));
@@ -142,11 +168,16 @@ fn an_end_by_hand_after_an_earlier_error_is_still_by_hand() {
     let mut conn = shards.get_on("a").unwrap();
     insert(&mut conn, 1).unwrap();
     insert(&mut conn, 1).unwrap_err();
-    let error = conn.transaction(|conn| conn.batch_execute("COMMIT")).unwrap_err();
+    let error = conn
+        .transaction(|conn| conn.batch_execute("COMMIT"))
+        .unwrap_err();
     assert!(
         matches!(
             ours(&error),
-            Error::RolledBack { reason: RollbackReason::EndedByHand, .. }
+            Error::RolledBack {
+                reason: RollbackReason::EndedByHand,
+                ..
+            }
         ),
         "{error:?}"
     );
@@ -173,12 +204,18 @@ fn after_an_end_written_by_hand_nothing_more_is_sent() {
             ];
             for error in refused {
                 let error = error.expect_err(way);
-                assert!(matches!(ours(&error), Error::RolledBack { .. }), "{way}: {error:?}");
+                assert!(
+                    matches!(ours(&error), Error::RolledBack { .. }),
+                    "{way}: {error:?}"
+                );
             }
             Ok::<_, Error>(())
         });
         let error = result.expect_err(way);
-        assert!(matches!(error, Error::RolledBack { .. }), "{way}: {error:?}");
+        assert!(
+            matches!(error, Error::RolledBack { .. }),
+            "{way}: {error:?}"
+        );
         assert_eq!(fleet.rows("a"), [1], "{way}");
         assert_clean(&fleet, &shards, 2);
         forget_rows(&fleet);
@@ -231,8 +268,12 @@ fn a_level_opened_through_a_transaction_manager_and_left_open_is_unbalanced() {
     type Tm<C> = <C as Connection>::TransactionManager;
     let opens: [(&str, fn(&mut Sharded) -> QueryResult<()>); 3] = [
         ("ours", |conn| Tm::<Sharded>::begin_transaction(conn)),
-        ("inner", |conn| AnsiTransactionManager::begin_transaction(conn.inner()?)),
-        ("dereferenced", |conn| AnsiTransactionManager::begin_transaction(&mut **conn)),
+        ("inner", |conn| {
+            AnsiTransactionManager::begin_transaction(conn.inner()?)
+        }),
+        ("dereferenced", |conn| {
+            AnsiTransactionManager::begin_transaction(&mut **conn)
+        }),
     ];
     for (way, open) in opens {
         let result = shards.transaction_on("a", |conn| {
@@ -243,7 +284,13 @@ fn a_level_opened_through_a_transaction_manager_and_left_open_is_unbalanced() {
         });
         let error = result.expect_err(way);
         assert!(
-            matches!(&error, Error::RolledBack { reason: RollbackReason::Unbalanced, .. }),
+            matches!(
+                &error,
+                Error::RolledBack {
+                    reason: RollbackReason::Unbalanced,
+                    ..
+                }
+            ),
             "{way}: {error:?}"
         );
         assert_eq!(fleet.rows("a"), [0; 0], "{way}");
@@ -259,10 +306,18 @@ fn a_level_closed_too_many_through_a_transaction_manager_is_an_error() {
     type Tm<C> = <C as Connection>::TransactionManager;
     let closes: [(&str, fn(&mut Sharded) -> QueryResult<()>); 6] = [
         ("our commit", |conn| Tm::<Sharded>::commit_transaction(conn)),
-        ("our rollback", |conn| Tm::<Sharded>::rollback_transaction(conn)),
-        ("inner commit", |conn| AnsiTransactionManager::commit_transaction(conn.inner()?)),
-        ("inner rollback", |conn| AnsiTransactionManager::rollback_transaction(conn.inner()?)),
-        ("dereferenced commit", |conn| AnsiTransactionManager::commit_transaction(&mut **conn)),
+        ("our rollback", |conn| {
+            Tm::<Sharded>::rollback_transaction(conn)
+        }),
+        ("inner commit", |conn| {
+            AnsiTransactionManager::commit_transaction(conn.inner()?)
+        }),
+        ("inner rollback", |conn| {
+            AnsiTransactionManager::rollback_transaction(conn.inner()?)
+        }),
+        ("dereferenced commit", |conn| {
+            AnsiTransactionManager::commit_transaction(&mut **conn)
+        }),
         ("dereferenced rollback", |conn| {
             AnsiTransactionManager::rollback_transaction(&mut **conn)
         }),
@@ -277,7 +332,10 @@ fn a_level_closed_too_many_through_a_transaction_manager_is_an_error() {
             Ok::<_, Error>(())
         });
         let error = result.expect_err(way);
-        assert!(matches!(error, Error::RolledBack { .. }), "{way}: {error:?}");
+        assert!(
+            matches!(error, Error::RolledBack { .. }),
+            "{way}: {error:?}"
+        );
         if fleet.rows("a").contains(&10) {
             kept.push(way);
         }
@@ -317,7 +375,9 @@ fn a_transaction_left_open_through_a_manager_does_not_reach_the_next_user() {
     type Tm<C> = <C as Connection>::TransactionManager;
     let opens: [(&str, fn(&mut Sharded) -> QueryResult<()>); 2] = [
         ("ours", |conn| Tm::<Sharded>::begin_transaction(conn)),
-        ("raw", |conn| AnsiTransactionManager::begin_transaction(&mut **conn)),
+        ("raw", |conn| {
+            AnsiTransactionManager::begin_transaction(&mut **conn)
+        }),
     ];
     for (way, open) in opens {
         let mut conn = shards.get_on("a").unwrap();

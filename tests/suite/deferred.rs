@@ -41,7 +41,9 @@ fn a_constraint_that_fails_at_commit_is_the_outcome() {
         assert_eq!(fleet.rows("a"), [0; 0]);
         fleet.assert_nothing_open("a");
         // The only connection works: in autocommit and in a transaction.
-        shards.transaction_on("a", |conn| conn.batch_execute("SELECT 1")).unwrap();
+        shards
+            .transaction_on("a", |conn| conn.batch_execute("SELECT 1"))
+            .unwrap();
         insert(&mut shards.get_on("a").unwrap(), 2).unwrap();
         assert_eq!(fleet.rows("a"), [2]);
         diesel::delete(crate::support::items::table)
@@ -51,7 +53,8 @@ fn a_constraint_that_fails_at_commit_is_the_outcome() {
         let mut conn = shards.get_on("a").unwrap();
         let error = conn.transaction(orphan).unwrap_err();
         assert!(violated(&error), "{error:?}");
-        conn.transaction(|conn| conn.batch_execute("SELECT 1")).unwrap();
+        conn.transaction(|conn| conn.batch_execute("SELECT 1"))
+            .unwrap();
     }
     // The good case, at last.
     shards

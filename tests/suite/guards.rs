@@ -53,7 +53,11 @@ fn a_guard_that_outlives_a_closure_keeps_its_own_route() {
             Ok::<_, Error>(guard)
         })
         .unwrap();
-    assert_eq!(here(&shards), "c", "the closure has removed its own entry only");
+    assert_eq!(
+        here(&shards),
+        "c",
+        "the closure has removed its own entry only"
+    );
     assert_eq!(Route::stack_depth(), 1);
     drop(escaped);
     assert_eq!(here(&shards), "a");
@@ -95,7 +99,11 @@ fn a_guard_dropped_under_captured_routes_removes_its_outer_entry() {
                 Ok::<_, Error>(())
             })
             .unwrap();
-        assert_eq!(here(&shards), "c", "the outer stack is back, without the dropped entry");
+        assert_eq!(
+            here(&shards),
+            "c",
+            "the outer stack is back, without the dropped entry"
+        );
         assert_eq!(Route::stack_depth(), 1);
         drop(second);
         assert_eq!(here(&shards), "a");
@@ -123,7 +131,11 @@ fn a_guard_made_under_captured_routes_and_kept_leaves_nothing_behind() {
 fn captured_routes_nest_in_captured_routes() {
     let fleet = Fleet::new(&["a", "b", "c"]);
     let shards = fleet.manager();
-    let captured = |name: &str| shards.on(name, || Ok::<_, Error>(Route::capture())).unwrap();
+    let captured = |name: &str| {
+        shards
+            .on(name, || Ok::<_, Error>(Route::capture()))
+            .unwrap()
+    };
     let (on_a, on_b) = (captured("a"), captured("b"));
     shards
         .on("c", || {

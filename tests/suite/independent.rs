@@ -78,8 +78,14 @@ fn routes_and_pin_are_hidden_inside_and_back_afterwards() {
     let fleet = Fleet::new(&["a", "b"]);
     let shards = fleet.manager();
     let pinned = || {
-        assert!(matches!(shards.get_on("b"), Err(Error::PinnedElsewhere { .. })));
-        assert!(matches!(shards.get(), Err(Error::AlreadyInTransaction { .. })));
+        assert!(matches!(
+            shards.get_on("b"),
+            Err(Error::PinnedElsewhere { .. })
+        ));
+        assert!(matches!(
+            shards.get(),
+            Err(Error::AlreadyInTransaction { .. })
+        ));
         assert_eq!(Route::stack_depth(), 2);
     };
     shards
@@ -88,7 +94,9 @@ fn routes_and_pin_are_hidden_inside_and_back_afterwards() {
                 pinned();
                 shards.independent(|| {
                     assert!(matches!(shards.get(), Err(Error::NoRoute { .. })));
-                    shards.on("b", || Ok::<_, Error>(assert_eq!(whoami(&mut shards.get()?)?, "b")))
+                    shards.on("b", || {
+                        Ok::<_, Error>(assert_eq!(whoami(&mut shards.get()?)?, "b"))
+                    })
                 })?;
                 pinned();
                 let panic = catch_unwind(AssertUnwindSafe(|| {
@@ -99,10 +107,12 @@ fn routes_and_pin_are_hidden_inside_and_back_afterwards() {
                 }));
                 assert!(panic.is_err());
                 pinned();
-                let captured = shards.independent(|| {
-                    shards.on("b", || Ok::<_, Error>(Route::capture()))
-                })?;
-                assert!(captured.run(|| Ok::<_, Error>(())).is_err(), "the pin holds again");
+                let captured =
+                    shards.independent(|| shards.on("b", || Ok::<_, Error>(Route::capture())))?;
+                assert!(
+                    captured.run(|| Ok::<_, Error>(())).is_err(),
+                    "the pin holds again"
+                );
                 assert!(shards.independent(Route::capture).is_empty());
                 pinned();
                 assert_eq!(whoami(conn)?, "a");
@@ -123,7 +133,10 @@ fn independent_scopes_nest() {
         .transaction_on("a", |outer| {
             shards.independent(|| {
                 shards.transaction_on("b", |middle| {
-                    assert!(matches!(shards.get_on("a"), Err(Error::PinnedElsewhere { .. })));
+                    assert!(matches!(
+                        shards.get_on("a"),
+                        Err(Error::PinnedElsewhere { .. })
+                    ));
                     shards.independent(|| {
                         shards.transaction_on("a", |inner| {
                             assert!(matches!(
@@ -133,7 +146,10 @@ fn independent_scopes_nest() {
                             Ok::<_, Error>(insert(inner, 1)?)
                         })
                     })?;
-                    assert!(matches!(shards.get_on("b"), Err(Error::AlreadyInTransaction { .. })));
+                    assert!(matches!(
+                        shards.get_on("b"),
+                        Err(Error::AlreadyInTransaction { .. })
+                    ));
                     Ok::<_, Error>(insert(middle, 2)?)
                 })
             })?;
@@ -213,5 +229,9 @@ fn a_connection_taken_independently_may_outlive_the_scope() {
             Err::<(), Error>(failed())
         })
         .unwrap_err();
-    assert_eq!((fleet.rows("a"), fleet.rows("b")), (vec![], vec![2]), "{NAME}");
+    assert_eq!(
+        (fleet.rows("a"), fleet.rows("b")),
+        (vec![], vec![2]),
+        "{NAME}"
+    );
 }

@@ -4,6 +4,11 @@
 //! that backend's module of [`support`]. `matrix::print` shows which test exists where, and asks a
 //! reason for every gap.
 
+#![expect(
+    clippy::duplicate_mod,
+    reason = "a behaviour file is compiled once per backend, with that backend's types"
+)]
+
 mod support;
 
 mod compile_fail;

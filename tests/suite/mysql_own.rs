@@ -43,7 +43,11 @@ fn deadlock(
         [one.join().unwrap(), other.join().unwrap()]
     });
     let [one, other] = results;
-    if one.is_err() { [one, other] } else { [other, one] }
+    if one.is_err() {
+        [one, other]
+    } else {
+        [other, one]
+    }
 }
 
 fn fleet() -> Fleet {
@@ -81,16 +85,33 @@ fn a_deadlock_ends_the_whole_transaction_and_its_rest_is_not_committed() {
         let shards = fleet.manager_of_size(2);
         let [victim, winner] = deadlock(&shards, lock, |conn| {
             let refused = insert(conn, 3).unwrap_err();
-            assert!(matches!(ours(&refused), Error::RolledBack { .. }), "{way}: {refused:?}");
-            let refused = conn.batch_execute("INSERT INTO items (id) VALUES (4)").unwrap_err();
-            assert!(matches!(ours(&refused), Error::RolledBack { .. }), "{way}: {refused:?}");
+            assert!(
+                matches!(ours(&refused), Error::RolledBack { .. }),
+                "{way}: {refused:?}"
+            );
+            let refused = conn
+                .batch_execute("INSERT INTO items (id) VALUES (4)")
+                .unwrap_err();
+            assert!(
+                matches!(ours(&refused), Error::RolledBack { .. }),
+                "{way}: {refused:?}"
+            );
             let refused = conn.transaction(|conn| insert(conn, 5)).unwrap_err();
-            assert!(matches!(ours(&refused), Error::RolledBack { .. }), "{way}: {refused:?}");
+            assert!(
+                matches!(ours(&refused), Error::RolledBack { .. }),
+                "{way}: {refused:?}"
+            );
             Ok(())
         });
         let error = victim.expect_err(way);
         assert!(
-            matches!(error, Error::RolledBack { reason: RollbackReason::EndedByServer, .. }),
+            matches!(
+                error,
+                Error::RolledBack {
+                    reason: RollbackReason::EndedByServer,
+                    ..
+                }
+            ),
             "{way}: {error:?}"
         );
         assert!(!winner.unwrap(), "{way}");
@@ -110,7 +131,10 @@ fn the_error_of_a_deadlock_that_is_not_swallowed_comes_out() {
     let [victim, winner] = deadlock(&shards, update, |conn| {
         Err(Error::from(insert(conn, 3).unwrap_err()))
     });
-    assert!(matches!(victim, Err(Error::RolledBack { .. })), "{victim:?}");
+    assert!(
+        matches!(victim, Err(Error::RolledBack { .. })),
+        "{victim:?}"
+    );
     winner.unwrap();
     assert_eq!(fleet.rows("a"), [1, 2]);
     shards
@@ -123,7 +147,9 @@ fn a_lock_that_is_waited_for_too_long_costs_the_statement_only() {
     let fleet = fleet();
     let shards = fleet.manager_of_size(1);
     let mut holder = fleet.direct("a");
-    holder.batch_execute("BEGIN; UPDATE items SET note = 'held' WHERE id = 1").unwrap();
+    holder
+        .batch_execute("BEGIN; UPDATE items SET note = 'held' WHERE id = 1")
+        .unwrap();
     shards
         .transaction_on("a", |conn| {
             conn.batch_execute("SET innodb_lock_wait_timeout = 1")?;
@@ -134,7 +160,11 @@ fn a_lock_that_is_waited_for_too_long_costs_the_statement_only() {
         })
         .unwrap();
     holder.batch_execute("ROLLBACK").unwrap();
-    assert_eq!(fleet.rows("a"), [1, 2, 3, 4], "as MySQL has it: the transaction goes on");
+    assert_eq!(
+        fleet.rows("a"),
+        [1, 2, 3, 4],
+        "as MySQL has it: the transaction goes on"
+    );
 }
 
 /// The documented exception: what is said to the raw connection cannot be seen here.
@@ -187,7 +217,9 @@ fn isolation_is_in_force_for_one_transaction() {
     let mut observed = |conn: &mut Sharded| -> (bool, bool) {
         let before = ids(conn).unwrap();
         let mut other = fleet.direct("a");
-        other.batch_execute("SET innodb_lock_wait_timeout = 1").unwrap();
+        other
+            .batch_execute("SET innodb_lock_wait_timeout = 1")
+            .unwrap();
         let locks = other
             .batch_execute("SELECT * FROM items WHERE id = 1 FOR UPDATE NOWAIT")
             .is_err();

@@ -29,7 +29,10 @@ fn a_read_only_transaction_refuses_writes_and_the_next_user_may_write() {
         insert(conn, 2)
     });
     let error = refused.unwrap_err();
-    assert!(matches!(error, diesel::result::Error::DatabaseError(..)), "{error:?}");
+    assert!(
+        matches!(error, diesel::result::Error::DatabaseError(..)),
+        "{error:?}"
+    );
     next_user_writes("a refused write");
 
     let read = shards
@@ -115,7 +118,16 @@ fn an_option_the_backend_does_not_have_is_refused_before_anything_runs() {
         assert!(ran);
     } else {
         let error = result.unwrap_err();
-        assert!(matches!(error, Error::Unsupported { what: "immediate", .. }), "{error:?}");
+        assert!(
+            matches!(
+                error,
+                Error::Unsupported {
+                    what: "immediate",
+                    ..
+                }
+            ),
+            "{error:?}"
+        );
         assert!(said(&error).contains("shard a"));
         assert!(!ran);
         // The scope is left, and the connection is back.
@@ -148,7 +160,10 @@ fn options_inside_a_pinned_scope_do_not_get_round_the_pin() {
     let shards = fleet.manager();
     shards
         .transaction_on("a", |_| {
-            let here = shards.transaction_builder("a").read_only().run(|_| Ok::<_, Error>(()));
+            let here = shards
+                .transaction_builder("a")
+                .read_only()
+                .run(|_| Ok::<_, Error>(()));
             assert!(matches!(here, Err(Error::AlreadyInTransaction { .. })));
             let there = shards
                 .transaction_builder("b")

@@ -91,7 +91,10 @@ fn the_error_of_a_statement_passes_through_as_diesels_own() {
     };
     let error = shards.transaction_on("a", twice).unwrap_err();
     assert!(
-        matches!(error, DieselError::DatabaseError(DatabaseErrorKind::UniqueViolation, _)),
+        matches!(
+            error,
+            DieselError::DatabaseError(DatabaseErrorKind::UniqueViolation, _)
+        ),
         "{error:?}"
     );
     let error = shards
@@ -99,7 +102,10 @@ fn the_error_of_a_statement_passes_through_as_diesels_own() {
         .unwrap_err();
     assert!(matches!(
         error,
-        App::Db(DieselError::DatabaseError(DatabaseErrorKind::UniqueViolation, _))
+        App::Db(DieselError::DatabaseError(
+            DatabaseErrorKind::UniqueViolation,
+            _
+        ))
     ));
     let error = shards
         .transaction_on("a", |conn| Ok::<_, Error>(twice(conn)?))
@@ -225,7 +231,8 @@ fn a_swallowed_statement_error_is_never_a_silent_rollback() {
             insert(conn, 1).unwrap_err();
         }),
         ("batch", |conn| {
-            conn.batch_execute("INSERT INTO items (id) VALUES (1)").unwrap_err();
+            conn.batch_execute("INSERT INTO items (id) VALUES (1)")
+                .unwrap_err();
         }),
         ("sql_query", |conn| {
             let again = diesel::sql_query("INSERT INTO items (id) VALUES (1)");
@@ -249,7 +256,10 @@ fn a_swallowed_statement_error_is_never_a_silent_rollback() {
             assert!(
                 matches!(
                     &error,
-                    Error::RolledBack { reason: RollbackReason::FailedStatement, .. }
+                    Error::RolledBack {
+                        reason: RollbackReason::FailedStatement,
+                        ..
+                    }
                 ),
                 "{way}: {error:?}"
             );
@@ -259,7 +269,9 @@ fn a_swallowed_statement_error_is_never_a_silent_rollback() {
             // SQLite and MySQL undo the failed statement only; what is left is committed.
             result.unwrap();
             assert_eq!(fleet.rows("a"), [1], "{way}");
-            diesel::delete(items::table).execute(&mut fleet.direct("a")).unwrap();
+            diesel::delete(items::table)
+                .execute(&mut fleet.direct("a"))
+                .unwrap();
         }
     }
 }
@@ -306,7 +318,10 @@ fn a_savepoint_whose_failure_was_swallowed_inside_is_not_released_as_a_success()
         });
         if NAME == "postgres" {
             let error = inner.unwrap_err();
-            assert!(matches!(ours(&error), Error::RolledBack { .. }), "{error:?}");
+            assert!(
+                matches!(ours(&error), Error::RolledBack { .. }),
+                "{error:?}"
+            );
         } else {
             inner?;
         }
@@ -314,7 +329,11 @@ fn a_savepoint_whose_failure_was_swallowed_inside_is_not_released_as_a_success()
         Ok::<_, Error>(())
     });
     result.unwrap();
-    let expected: &[i64] = if NAME == "postgres" { &[1, 3] } else { &[1, 2, 3] };
+    let expected: &[i64] = if NAME == "postgres" {
+        &[1, 3]
+    } else {
+        &[1, 2, 3]
+    };
     assert_eq!(fleet.rows("a"), expected);
 }
 
@@ -336,8 +355,13 @@ fn a_helper_that_fails_half_way_leaves_no_half() {
             .load::<i64>(&mut fleet.direct("a"))
             .unwrap()
     };
-    let error = shards.transaction_on("a", |conn| helper(conn, 7)).unwrap_err();
-    assert!(matches!(error, DieselError::DatabaseError(DatabaseErrorKind::UniqueViolation, _)));
+    let error = shards
+        .transaction_on("a", |conn| helper(conn, 7))
+        .unwrap_err();
+    assert!(matches!(
+        error,
+        DieselError::DatabaseError(DatabaseErrorKind::UniqueViolation, _)
+    ));
     assert_eq!((directory(), fleet.rows("a")), (vec![], vec![7]));
 
     // The same in a savepoint whose error is swallowed: the rest is in the transaction, not outside.

@@ -44,7 +44,9 @@ const ROUTES: &[Way] = &[
     ("Route::enter", |at, shard| {
         at.shards.route(shard)?.enter().map(drop)
     }),
-    ("Route::run", |at, shard| at.shards.route(shard)?.run(|| Ok(()))),
+    ("Route::run", |at, shard| {
+        at.shards.route(shard)?.run(|| Ok(()))
+    }),
     ("Route::wrap", |at, shard| {
         at.shards.route(shard)?.wrap(|| Ok(()))()
     }),
@@ -55,7 +57,9 @@ const ROUTES: &[Way] = &[
     ("CapturedRoutes::run", |at, shard| {
         captured(at, shard).run(|| Ok(()))
     }),
-    ("keyspace.on", |at, shard| at.keys.on(&at.key(shard), || Ok(()))),
+    ("keyspace.on", |at, shard| {
+        at.keys.on(&at.key(shard), || Ok(()))
+    }),
     ("keyspace.route", |at, shard| {
         at.keys.route(&at.key(shard))?.run(|| Ok(()))
     }),
@@ -75,7 +79,9 @@ const CONNECTIONS: &[Way] = &[
             .transaction_builder(shard)
             .run_outcome(|_| Ok::<_, Error>(Outcome::Rollback(())))
     }),
-    ("keyspace.get", |at, shard| at.keys.get(&at.key(shard)).map(drop)),
+    ("keyspace.get", |at, shard| {
+        at.keys.get(&at.key(shard)).map(drop)
+    }),
     ("keyspace.transaction_for", |at, shard| {
         at.keys.transaction_for(&at.key(shard), |_| Ok(()))
     }),
@@ -128,7 +134,10 @@ fn inside_a_transaction_every_way_out_is_a_typed_error_at_once() {
             }
             // With no route of its own, `get` sees the pin.
             let error = scene.shards.get().unwrap_err();
-            assert!(matches!(error, Error::AlreadyInTransaction { .. }), "{error:?}");
+            assert!(
+                matches!(error, Error::AlreadyInTransaction { .. }),
+                "{error:?}"
+            );
             // Making a route is always allowed.
             assert_eq!(scene.shards.route("b")?.shard(), "b");
             assert_eq!(scene.keys.route(&1)?.shard(), "b");
@@ -253,8 +262,16 @@ fn the_pin_is_gone_after_every_end() {
     let shards = fleet.manager_of_size(1);
     let free = |what: &str| {
         assert_eq!(Route::stack_depth(), 0, "{what}");
-        assert_eq!(whoami(&mut shards.get_on("b").unwrap()).unwrap(), "b", "{what}");
-        assert_eq!(whoami(&mut shards.get_on("a").unwrap()).unwrap(), "a", "{what}");
+        assert_eq!(
+            whoami(&mut shards.get_on("b").unwrap()).unwrap(),
+            "b",
+            "{what}"
+        );
+        assert_eq!(
+            whoami(&mut shards.get_on("a").unwrap()).unwrap(),
+            "a",
+            "{what}"
+        );
     };
     shards.transaction_on("a", |_| Ok::<_, Error>(())).unwrap();
     free("commit");
@@ -321,7 +338,10 @@ fn a_transaction_without_a_named_shard_never_begins_on_one_and_writes_on_another
             handle.transaction(|conn| {
                 insert(conn, 1)?;
                 let error = shards.on("a", || insert(conn, 2)).unwrap_err();
-                assert!(matches!(ours(&error), Error::RouteMismatch { .. }), "{error:?}");
+                assert!(
+                    matches!(ours(&error), Error::RouteMismatch { .. }),
+                    "{error:?}"
+                );
                 assert_eq!(ids(conn)?, [1]);
                 Ok::<_, diesel::result::Error>(())
             })

@@ -40,7 +40,9 @@ fn a_healthy_connection_is_not_thrown_away() {
     // Neither do errors that say nothing about the connection cost it.
     for _ in 0..20 {
         insert(&mut shards.get_on("a").unwrap(), 1).unwrap_err();
-        shards.transaction_on("a", |conn| insert(conn, 1)).unwrap_err();
+        shards
+            .transaction_on("a", |conn| insert(conn, 1))
+            .unwrap_err();
         let _ = shards.transaction_on("a", |_| Err::<(), Error>(Error::NoRoute { known: vec![] }));
         // Raw access neither.
         insert(&mut *shards.get_on("a").unwrap(), 1).unwrap_err();
@@ -53,7 +55,9 @@ fn nothing_is_opened_before_it_is_needed() {
     let fleet = Fleet::new(&["a", "b"]);
     let (shards, connects) = counted(&fleet, 4);
     assert_eq!(connects(), 0);
-    shards.on("a", || Ok::<_, Error>(shards.route("b").map(drop)?)).unwrap();
+    shards
+        .on("a", || Ok::<_, Error>(shards.route("b").map(drop)?))
+        .unwrap();
     assert_eq!(connects(), 0, "routes open nothing");
     shards.get_on("b").unwrap();
     assert_eq!(connects(), 1);
@@ -61,9 +65,19 @@ fn nothing_is_opened_before_it_is_needed() {
     let names: Vec<_> = status
         .nodes
         .iter()
-        .map(|node| (node.shard.as_str(), node.role, node.connections, node.max_size))
+        .map(|node| {
+            (
+                node.shard.as_str(),
+                node.role,
+                node.connections,
+                node.max_size,
+            )
+        })
         .collect();
-    assert_eq!(names, [("a", Role::Primary, 0, 4), ("b", Role::Primary, 1, 4)]);
+    assert_eq!(
+        names,
+        [("a", Role::Primary, 0, 4), ("b", Role::Primary, 1, 4)]
+    );
 }
 
 #[test]
@@ -108,7 +122,9 @@ fn a_waiting_caller_is_served_as_soon_as_a_connection_comes_back() {
                 served.send(whoami(&mut conn).unwrap()).unwrap();
             });
         }
-        eventually("three callers wait", || shards.status().nodes[0].waiting == 3);
+        eventually("three callers wait", || {
+            shards.status().nodes[0].waiting == 3
+        });
         assert!(serving.try_recv().is_err());
         let back = Instant::now();
         drop(held);
@@ -174,8 +190,19 @@ fn an_exhausted_pool_says_so_after_the_configured_time() {
         scope.spawn(|| {
             let began = Instant::now();
             let error = shards.get_on("a").unwrap_err();
-            assert!(began.elapsed() >= Duration::from_millis(290), "{:?}", began.elapsed());
-            let Error::PoolExhausted { shard, size, waited, held, .. } = &error else {
+            assert!(
+                began.elapsed() >= Duration::from_millis(290),
+                "{:?}",
+                began.elapsed()
+            );
+            let Error::PoolExhausted {
+                shard,
+                size,
+                waited,
+                held,
+                ..
+            } = &error
+            else {
                 panic!("{error:?}");
             };
             assert_eq!((shard.as_str(), *size), ("a", 1));
@@ -217,11 +244,16 @@ fn crossed_transactions_end_in_an_error_that_names_what_is_held_and_wanted() {
         assert_eq!(held.len(), 1);
         assert_ne!(held[0], *shard);
         let text = said(&error);
-        assert!(text.contains("shard a") || text.contains("shard b"), "{text}");
+        assert!(
+            text.contains("shard a") || text.contains("shard b"),
+            "{text}"
+        );
     }
     // Both recover.
     for shard in ["a", "b"] {
-        shards.transaction_on(shard, |_| Ok::<_, Error>(())).unwrap();
+        shards
+            .transaction_on(shard, |_| Ok::<_, Error>(()))
+            .unwrap();
     }
 }
 
@@ -234,7 +266,10 @@ fn a_connect_function_that_panics_does_not_use_up_the_pool() {
         .builder_of_size(1)
         .connect_with(move |node| {
             let more = |left: usize| left.checked_sub(1);
-            if panics.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok() {
+            if panics
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, more)
+                .is_ok()
+            {
                 panic!("on purpose");
             }
             open(node.url().expose())
@@ -259,7 +294,11 @@ fn a_connect_function_that_panics_does_not_use_up_the_pool() {
         }
     });
     assert!(failures >= 1);
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert!(
+        began.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        began.elapsed()
+    );
 }
 
 #[test]
@@ -278,7 +317,13 @@ fn idle_connections_are_opened_ahead_only_from_first_use_on() {
         .builder_with(pool(4).min_idle(2), |_, url| url)
         .build()
         .unwrap();
-    assert!(shards.status().nodes.iter().all(|node| node.connections == 0));
+    assert!(
+        shards
+            .status()
+            .nodes
+            .iter()
+            .all(|node| node.connections == 0)
+    );
     drop(shards.get_on("a").unwrap());
     eventually("two are idle on a", || shards.status().nodes[0].idle >= 2);
     assert_eq!(shards.status().nodes[1].connections, 0, "b was not used");

@@ -44,13 +44,21 @@ fn a_failed_copy_that_is_swallowed_is_never_a_silent_rollback() {
         })
         .unwrap_err();
     assert!(
-        matches!(error, Error::RolledBack { reason: RollbackReason::FailedStatement, .. }),
+        matches!(
+            error,
+            Error::RolledBack {
+                reason: RollbackReason::FailedStatement,
+                ..
+            }
+        ),
         "{error:?}"
     );
     assert_eq!(fleet.rows("a"), [0; 0]);
     // The good case, in the same connection.
     shards
-        .transaction_on("a", |conn| Ok::<_, Error>(copy_in(conn, "1\tone\n2\t\\N\n")?))
+        .transaction_on("a", |conn| {
+            Ok::<_, Error>(copy_in(conn, "1\tone\n2\t\\N\n")?)
+        })
         .unwrap();
     assert_eq!(fleet.rows("a"), [1, 2]);
     fleet.assert_nothing_open("a");
@@ -156,12 +164,18 @@ fn diesels_transaction_builder_is_ours() {
             Ok::<_, DieselError>(())
         })
         .unwrap_err();
-    assert!(matches!(ours(&error), Error::RolledBack { .. }), "{error:?}");
+    assert!(
+        matches!(ours(&error), Error::RolledBack { .. }),
+        "{error:?}"
+    );
     let error = conn
         .build_transaction()
         .run(|conn| conn.batch_execute("COMMIT"))
         .unwrap_err();
-    assert!(matches!(ours(&error), Error::RolledBack { .. }), "{error:?}");
+    assert!(
+        matches!(ours(&error), Error::RolledBack { .. }),
+        "{error:?}"
+    );
     conn.transaction(|conn| {
         let error = conn
             .build_transaction()
@@ -179,7 +193,10 @@ fn diesels_transaction_builder_is_ours() {
                 .build_transaction()
                 .run(|_| Ok::<_, DieselError>(()))
                 .unwrap_err();
-            assert!(matches!(ours(&error), Error::PinnedElsewhere { .. }), "{error:?}");
+            assert!(
+                matches!(ours(&error), Error::PinnedElsewhere { .. }),
+                "{error:?}"
+            );
             Ok::<_, Error>(())
         })
         .unwrap();
@@ -212,7 +229,10 @@ fn a_serialization_failure_at_commit_is_the_outcome() {
     };
     let error = write_skew(1).unwrap_err();
     assert!(
-        matches!(error, DieselError::DatabaseError(DatabaseErrorKind::SerializationFailure, _)),
+        matches!(
+            error,
+            DieselError::DatabaseError(DatabaseErrorKind::SerializationFailure, _)
+        ),
         "{error:?}"
     );
     assert_eq!(fleet.rows("a"), [1]);
@@ -246,11 +266,17 @@ fn a_deadlock_that_is_swallowed_is_never_a_silent_rollback() {
         let other = scope.spawn(|| crossed(2, 1, "other"));
         [one.join().unwrap(), other.join().unwrap()]
     });
-    let errors: Vec<_> = results.iter().filter_map(|result| result.as_ref().err()).collect();
+    let errors: Vec<_> = results
+        .iter()
+        .filter_map(|result| result.as_ref().err())
+        .collect();
     assert_eq!(errors.len(), 1, "one victim: {results:?}");
     assert!(matches!(
         errors[0],
-        Error::RolledBack { reason: RollbackReason::FailedStatement, .. }
+        Error::RolledBack {
+            reason: RollbackReason::FailedStatement,
+            ..
+        }
     ));
     let notes: Vec<Option<String>> = items::table
         .select(items::note)
@@ -265,7 +291,8 @@ fn a_primary_that_has_turned_read_only_costs_each_old_connection_one_failure() {
     let fleet = Fleet::new(&["a"]);
     let shards = fleet.manager_of_size(2);
     let refuse = |conn: &mut Sharded| {
-        conn.batch_execute("SET default_transaction_read_only = on").unwrap();
+        conn.batch_execute("SET default_transaction_read_only = on")
+            .unwrap();
         session(conn).unwrap()
     };
     let (mut one, mut two) = (shards.get_on("a").unwrap(), shards.get_on("a").unwrap());

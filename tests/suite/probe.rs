@@ -53,7 +53,11 @@ fn an_idle_connection_is_idle_whatever_it_did_before() {
     assert_eq!(probe(&mut conn), known(TransactionProbe::Idle));
     conn.transaction(|conn| insert(conn, 1)).unwrap_err();
     assert_eq!(probe(&mut conn), known(TransactionProbe::Idle));
-    assert_eq!(ids(&mut conn).unwrap(), [1, 2], "the connection works as before");
+    assert_eq!(
+        ids(&mut conn).unwrap(),
+        [1, 2],
+        "the connection works as before"
+    );
 }
 
 #[test]
@@ -61,7 +65,11 @@ fn a_transaction_of_diesels_is_open_at_every_depth() {
     let fleet = Fleet::new(&["a"]);
     let mut conn = fleet.direct("a");
     conn.transaction(|conn| {
-        assert_eq!(probe(conn), known(TransactionProbe::Open), "before its first statement");
+        assert_eq!(
+            probe(conn),
+            known(TransactionProbe::Open),
+            "before its first statement"
+        );
         insert(conn, 1)?;
         assert_eq!(probe(conn), known(TransactionProbe::Open));
         conn.transaction(|conn| {
@@ -132,7 +140,8 @@ fn a_failed_transaction_can_only_be_rolled_back() {
     // By hand likewise.
     conn.batch_execute("BEGIN").unwrap();
     insert(&mut conn, 1).unwrap();
-    conn.batch_execute("INSERT INTO items (id) VALUES (1)").unwrap_err();
+    conn.batch_execute("INSERT INTO items (id) VALUES (1)")
+        .unwrap_err();
     assert_eq!(probe(&mut conn), known(TransactionProbe::Failed));
     conn.batch_execute("ROLLBACK").unwrap();
     assert_eq!(probe(&mut conn), known(TransactionProbe::Idle));
@@ -169,7 +178,10 @@ fn probing_under_an_open_cursorless_load_does_not_disturb_the_statement_cache() 
     for id in 0..50 {
         insert(&mut conn, id).unwrap();
         probe(&mut conn);
-        assert_eq!(ids(&mut conn).unwrap().len(), usize::try_from(id).unwrap() + 1);
+        assert_eq!(
+            ids(&mut conn).unwrap().len(),
+            usize::try_from(id).unwrap() + 1
+        );
         probe(&mut conn);
     }
 }
@@ -210,7 +222,9 @@ fn the_users_instrumentation_hears_of_no_probe() {
                     insert(conn, 2)
                 })
                 .unwrap();
-            diesel::sql_query("DELETE FROM items").execute(&mut $conn).unwrap();
+            diesel::sql_query("DELETE FROM items")
+                .execute(&mut $conn)
+                .unwrap();
             heard
         }};
     }

@@ -14,7 +14,10 @@ fn every_route_reads_back_from_its_own_text() {
         let route = shards.route(name).unwrap();
         let text = route.to_string();
         assert_eq!(text, format!("v1;shard={name}"));
-        assert!(text.is_ascii() && !text.contains(['\r', '\n', ' ']), "fit for a header");
+        assert!(
+            text.is_ascii() && !text.contains(['\r', '\n', ' ']),
+            "fit for a header"
+        );
         let read = shards.parse_route(&text).unwrap();
         assert_eq!(read.shard(), name);
         let landed = read.run(|| Ok::<_, Error>(whoami(&mut shards.get()?)?));
@@ -79,10 +82,17 @@ fn hostile_texts_are_refused_with_bounded_words() {
         &long,
     ] {
         let error = shards.parse_route(text).unwrap_err();
-        assert!(matches!(error, Error::UnknownShard { .. }), "{text:?}: {error:?}");
+        assert!(
+            matches!(error, Error::UnknownShard { .. }),
+            "{text:?}: {error:?}"
+        );
         let text = said(&error);
         assert!(!error.to_string().contains(['\r', '\n', '\0']), "{text:?}");
-        assert!(error.to_string().len() < 2_000, "{} bytes", error.to_string().len());
+        assert!(
+            error.to_string().len() < 2_000,
+            "{} bytes",
+            error.to_string().len()
+        );
     }
 }
 
@@ -114,7 +124,10 @@ fn a_text_is_checked_against_the_topology_that_reads_it() {
     let (fleet, other_fleet) = (Fleet::new(&["a", "b"]), Fleet::new(&["a"]));
     let (shards, other) = (fleet.manager(), other_fleet.manager());
     let text = shards.route("b").unwrap().to_string();
-    assert!(matches!(other.parse_route(&text), Err(Error::UnknownShard { .. })));
+    assert!(matches!(
+        other.parse_route(&text),
+        Err(Error::UnknownShard { .. })
+    ));
     let text = shards.route("a").unwrap().to_string();
     let route = other.parse_route(&text).unwrap();
     route

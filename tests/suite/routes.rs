@@ -40,9 +40,7 @@ fn a_panicking_closure_leaves_no_route_behind() {
             });
         }),
         ("captured routes", &|| {
-            let captured = shards
-                .on("b", || Ok::<_, Error>(Route::capture()))
-                .unwrap();
+            let captured = shards.on("b", || Ok::<_, Error>(Route::capture())).unwrap();
             let _: Never = captured.run(|| panic!("on purpose"));
         }),
     ];
@@ -79,7 +77,8 @@ fn leaving_an_inner_route_brings_the_outer_one_back() {
         .on("b", || {
             assert_eq!(shards.on("c", || here(&shards))?, "c");
             assert_eq!(here(&shards)?, "b");
-            let failed: Result<(), Error> = shards.on("c", || Err(Error::NoRoute { known: vec![] }));
+            let failed: Result<(), Error> =
+                shards.on("c", || Err(Error::NoRoute { known: vec![] }));
             assert!(failed.is_err());
             assert_eq!(here(&shards)?, "b", "an error closes one scope too");
             // Neither checking out nor giving back touches the stack.
@@ -118,11 +117,7 @@ fn routes_nested_forty_deep_come_back_one_by_one() {
 #[test]
 fn an_unknown_shard_is_never_taken_for_another() {
     let fleet = Fleet::new(&["order-0", "order-1", "dap", "dap_gp", "dap_sr"]);
-    let shards = fleet
-        .builder()
-        .default_shard("order-0")
-        .build()
-        .unwrap();
+    let shards = fleet.builder().default_shard("order-0").build().unwrap();
     let known = ["dap", "dap_gp", "dap_sr", "order-0", "order-1"];
     assert_eq!(shards.shards(), known);
 
@@ -196,10 +191,17 @@ fn an_unknown_shard_is_never_taken_for_another() {
             assert_eq!(shard, asked, "{form}");
             assert_eq!(*told, known, "{form}");
             if nearest.is_some() {
-                assert_eq!(guess.map(|guess| guess.as_str()), nearest, "{form}({asked:?})");
+                assert_eq!(
+                    guess.map(|guess| guess.as_str()),
+                    nearest,
+                    "{form}({asked:?})"
+                );
             }
             let text = said(&error);
-            assert!(text.contains(&format!("{asked:?}")) && text.contains("dap_gp"), "{text}");
+            assert!(
+                text.contains(&format!("{asked:?}")) && text.contains("dap_gp"),
+                "{text}"
+            );
         }
     }
     assert_eq!(shards.status().default_fallbacks, 0);
@@ -263,7 +265,10 @@ fn a_default_that_does_not_exist_is_found_before_the_first_checkout() {
     let fleet = Fleet::new(&["a"]);
     let error = fleet.builder().default_shard("b").build().unwrap_err();
     assert!(matches!(error, Error::Config(_)), "{error:?}");
-    assert!(said(&error).contains("\"b\"") || said(&error).contains('b'), "{error}");
+    assert!(
+        said(&error).contains("\"b\"") || said(&error).contains('b'),
+        "{error}"
+    );
 }
 
 #[test]
@@ -283,5 +288,8 @@ fn refusals_come_out_of_application_errors_again() {
     assert!(matches!(ours(&error), Error::UnknownShard { .. }));
     type Dyn = Box<dyn std::error::Error + Send + Sync>;
     let error = shards.on("nowhere", || Ok::<_, Dyn>(())).unwrap_err();
-    assert!(matches!(Error::find(&*error), Some(Error::UnknownShard { .. })));
+    assert!(matches!(
+        Error::find(&*error),
+        Some(Error::UnknownShard { .. })
+    ));
 }

@@ -62,7 +62,9 @@ fn urls(scheme: &str, port: u16) -> Vec<String> {
     ];
     if scheme == "postgres" {
         urls.push(format!("{scheme}://{at}?user=user&password=S3cr3t%21x"));
-        urls.push(format!("{scheme}://user@{at}?password=S3cr3t!x&application_name=x"));
+        urls.push(format!(
+            "{scheme}://user@{at}?password=S3cr3t!x&application_name=x"
+        ));
     }
     urls
 }
@@ -71,7 +73,11 @@ fn everything_about<C>(scheme: &str)
 where
     C: NodeConnection + R2D2Connection + LoadConnection + MigrationConnection,
 {
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let closed = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
     for url in urls(scheme, closed) {
         let parsed = DatabaseUrl::from(url.as_str());
         shown("the URL", &parsed);
@@ -89,7 +95,10 @@ where
                 .pool(pool.clone())
         };
         shown("the builder", &builder());
-        shown("the topology's builder", &Topology::builder().shard("a", shard.clone()));
+        shown(
+            "the topology's builder",
+            &Topology::builder().shard("a", shard.clone()),
+        );
         let shards = builder().build().unwrap();
         shown("the manager", &shards);
         shown("the topology", shards.topology());
@@ -124,7 +133,10 @@ where
             })
             .build()
             .unwrap();
-        told("a chatty connect function", &chatty.get_on("a").unwrap_err());
+        told(
+            "a chatty connect function",
+            &chatty.get_on("a").unwrap_err(),
+        );
         // Two shards at one URL, and a URL of another backend.
         let twice = builder().shard("b", url.as_str()).build().unwrap_err();
         told("the same database twice", &twice);

@@ -19,7 +19,8 @@ const ENDS: [End; 4] = [
         insert(conn, 666).unwrap_err();
     }),
     ("batch_execute", |conn| {
-        conn.batch_execute("INSERT OR ROLLBACK INTO items (id) VALUES (1)").unwrap_err();
+        conn.batch_execute("INSERT OR ROLLBACK INTO items (id) VALUES (1)")
+            .unwrap_err();
     }),
     ("sql_query", |conn| {
         let insert = diesel::sql_query("INSERT OR ROLLBACK INTO items (id) VALUES (1)");
@@ -27,7 +28,8 @@ const ENDS: [End; 4] = [
     }),
     ("raw", |conn| {
         let raw = conn.inner().unwrap();
-        raw.batch_execute("INSERT OR ROLLBACK INTO items (id) VALUES (1)").unwrap_err();
+        raw.batch_execute("INSERT OR ROLLBACK INTO items (id) VALUES (1)")
+            .unwrap_err();
     }),
 ];
 
@@ -59,7 +61,10 @@ fn after_an_error_that_ended_the_transaction_nothing_is_written() {
             ];
             for error in refused {
                 let error = error.expect_err(way);
-                assert!(matches!(ours(&error), Error::RolledBack { .. }), "{way}: {error:?}");
+                assert!(
+                    matches!(ours(&error), Error::RolledBack { .. }),
+                    "{way}: {error:?}"
+                );
             }
             Ok::<_, Error>(())
         });
@@ -67,7 +72,10 @@ fn after_an_error_that_ended_the_transaction_nothing_is_written() {
         assert!(
             matches!(
                 &error,
-                Error::RolledBack { reason: RollbackReason::EndedByServer, .. }
+                Error::RolledBack {
+                    reason: RollbackReason::EndedByServer,
+                    ..
+                }
             ) || way == "raw",
             "{way}: {error:?}"
         );
@@ -75,7 +83,9 @@ fn after_an_error_that_ended_the_transaction_nothing_is_written() {
         fleet.assert_nothing_open("a");
         insert(&mut shards.get_on("a").unwrap(), 2).unwrap();
         assert_eq!(fleet.rows("a"), [2], "{way}");
-        diesel::delete(items::table).execute(&mut fleet.direct("a")).unwrap();
+        diesel::delete(items::table)
+            .execute(&mut fleet.direct("a"))
+            .unwrap();
     }
 }
 
@@ -95,7 +105,10 @@ fn an_error_that_ended_the_transaction_ends_it_from_within_a_savepoint_too() {
             Ok::<_, Error>(())
         });
         let error = result.expect_err(way);
-        assert!(matches!(error, Error::RolledBack { .. }), "{way}: {error:?}");
+        assert!(
+            matches!(error, Error::RolledBack { .. }),
+            "{way}: {error:?}"
+        );
         assert_eq!(fleet.rows("a"), [0; 0], "{way}");
         fleet.assert_nothing_open("a");
     }
@@ -177,8 +190,12 @@ fn sqlites_own_transaction_methods_are_ours() {
     let shards = fleet.manager_of_size(1);
     type Run = fn(&mut Sharded, &mut dyn FnMut(&mut Sharded) -> QueryResult<()>) -> QueryResult<()>;
     let runs: [(&str, Run); 2] = [
-        ("immediate", |conn, f| ShardedConnection::immediate_transaction(conn, f)),
-        ("exclusive", |conn, f| ShardedConnection::exclusive_transaction(conn, f)),
+        ("immediate", |conn, f| {
+            ShardedConnection::immediate_transaction(conn, f)
+        }),
+        ("exclusive", |conn, f| {
+            ShardedConnection::exclusive_transaction(conn, f)
+        }),
     ];
     for (id, (what, run)) in (1..).zip(runs) {
         let mut conn = shards.get_on("a").unwrap();
@@ -213,14 +230,20 @@ fn sqlites_own_transaction_methods_are_ours() {
         .unwrap();
         // And an end written by hand is no success here either.
         let error = run(&mut conn, &mut |conn| conn.batch_execute("ROLLBACK")).unwrap_err();
-        assert!(matches!(ours(&error), Error::RolledBack { .. }), "{what}: {error:?}");
+        assert!(
+            matches!(ours(&error), Error::RolledBack { .. }),
+            "{what}: {error:?}"
+        );
         // Under a pin it is a transaction like any other.
         drop(conn);
         let mut held = shards.get_on("b").unwrap();
         shards
             .transaction_on("a", |_| {
                 let error = run(&mut held, &mut |_| Ok(())).unwrap_err();
-                assert!(matches!(ours(&error), Error::PinnedElsewhere { .. }), "{what}");
+                assert!(
+                    matches!(ours(&error), Error::PinnedElsewhere { .. }),
+                    "{what}"
+                );
                 Ok::<_, Error>(())
             })
             .unwrap();

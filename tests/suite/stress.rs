@@ -82,7 +82,10 @@ fn a_million_checkouts_under_random_routes_never_land_on_the_wrong_shard() {
                 })
             })
             .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .sum()
     });
     assert_eq!(wrong, 0, "of {} checkouts", THREADS * CHECKOUTS);
 }

@@ -42,12 +42,21 @@ fn a_pin_of_one_topology_does_not_hold_another() {
         assert_eq!(whoami(&mut other.get_on("a")?)?, "a");
         other.transaction_on("a", |inner| {
             insert(inner, 2)?;
-            assert!(matches!(one.get_on("b"), Err(Error::PinnedElsewhere { .. })));
-            assert!(matches!(one.get_on("a"), Err(Error::AlreadyInTransaction { .. })));
+            assert!(matches!(
+                one.get_on("b"),
+                Err(Error::PinnedElsewhere { .. })
+            ));
+            assert!(matches!(
+                one.get_on("a"),
+                Err(Error::AlreadyInTransaction { .. })
+            ));
             // Independent of one topology, still pinned in the other.
             one.independent(|| {
                 assert_eq!(whoami(&mut one.get_on("b")?)?, "b");
-                assert!(matches!(other.get_on("b"), Err(Error::PinnedElsewhere { .. })));
+                assert!(matches!(
+                    other.get_on("b"),
+                    Err(Error::PinnedElsewhere { .. })
+                ));
                 Ok::<_, Error>(())
             })?;
             whoami(conn)?;
@@ -92,8 +101,14 @@ fn managers_of_one_topology_share_routes_and_pins() {
     one.on("b", || Ok::<_, Error>(assert_eq!(here(&second)?, "b")))
         .unwrap();
     one.transaction_on("a", |_| {
-        assert!(matches!(second.get_on("b"), Err(Error::PinnedElsewhere { .. })));
-        assert!(matches!(second.get_on("a"), Err(Error::AlreadyInTransaction { .. })));
+        assert!(matches!(
+            second.get_on("b"),
+            Err(Error::PinnedElsewhere { .. })
+        ));
+        assert!(matches!(
+            second.get_on("a"),
+            Err(Error::AlreadyInTransaction { .. })
+        ));
         Ok::<_, Error>(())
     })
     .unwrap();

@@ -68,12 +68,19 @@ fn a_refused_port_is_told_at_once_to_everybody() {
                     let began = Instant::now();
                     let (cause, text) = unavailable(&shards);
                     assert_eq!(cause, UnavailableCause::Refused, "{text}");
-                    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+                    assert!(
+                        began.elapsed() < Duration::from_secs(2),
+                        "{:?}",
+                        began.elapsed()
+                    );
                 }
             });
         }
     });
-    assert_eq!(shards.status().nodes[1].down, Some(UnavailableCause::Refused));
+    assert_eq!(
+        shards.status().nodes[1].down,
+        Some(UnavailableCause::Refused)
+    );
     // One shard down is one shard down.
     assert_eq!(whoami(&mut shards.get_on("a").unwrap()).unwrap(), "a");
     let error = shards
@@ -106,13 +113,19 @@ fn a_node_that_comes_back_is_used_again_by_itself() {
 fn a_wrong_password_is_told_in_the_servers_words_without_the_password() {
     let fleet = Fleet::new(&["a", "b"]);
     let wrong = "S3cr3t!x";
-    let url = changed(&fleet.url("b"), |url| url.set_password(Some(wrong)).unwrap());
+    let url = changed(&fleet.url("b"), |url| {
+        url.set_password(Some(wrong)).unwrap()
+    });
     let shards = with_b_at(&fleet, &url);
     let began = Instant::now();
     let (cause, text) = unavailable(&shards);
     assert_eq!(cause, UnavailableCause::Authentication, "{text}");
     assert!(began.elapsed() < Duration::from_secs(5));
-    let words = if NAME == "postgres" { "password authentication failed" } else { "Access denied" };
+    let words = if NAME == "postgres" {
+        "password authentication failed"
+    } else {
+        "Access denied"
+    };
     assert!(text.contains(words), "{text}");
     for secret in [wrong, "S3cr3t%21x", "S3cr3t"] {
         assert!(!text.contains(secret), "{text}");
@@ -124,7 +137,9 @@ fn a_wrong_password_is_told_in_the_servers_words_without_the_password() {
 #[test]
 fn an_unknown_user_and_an_unknown_database_are_told_apart() {
     let fleet = Fleet::new(&["a", "b"]);
-    let url = changed(&fleet.url("b"), |url| url.set_username("nobody_of_that_name").unwrap());
+    let url = changed(&fleet.url("b"), |url| {
+        url.set_username("nobody_of_that_name").unwrap()
+    });
     let (cause, text) = unavailable(&with_b_at(&fleet, &url));
     assert_eq!(cause, UnavailableCause::Authentication, "{text}");
     let url = changed(&fleet.url("b"), |url| url.set_path("no_such_database"));
@@ -144,10 +159,17 @@ fn an_unknown_host_is_unreachable() {
     let (cause, text) = unavailable(&shards);
     // A resolver that does not answer is bounded like everything else.
     assert!(
-        matches!(cause, UnavailableCause::Unreachable | UnavailableCause::Timeout),
+        matches!(
+            cause,
+            UnavailableCause::Unreachable | UnavailableCause::Timeout
+        ),
         "{text}"
     );
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(
+        began.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        began.elapsed()
+    );
 }
 
 #[test]
@@ -156,14 +178,19 @@ fn a_host_that_accepts_and_says_nothing_costs_the_connect_timeout_and_no_more() 
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = changed(&fleet.url("b"), |url| {
         url.set_host(Some("127.0.0.1")).unwrap();
-        url.set_port(Some(silent.local_addr().unwrap().port())).unwrap();
+        url.set_port(Some(silent.local_addr().unwrap().port()))
+            .unwrap();
     });
     let shards = with_b_at(&fleet, &url);
     for _ in 0..2 {
         let began = Instant::now();
         let (cause, text) = unavailable(&shards);
         assert_eq!(cause, UnavailableCause::Timeout, "{text}");
-        assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+        assert!(
+            began.elapsed() < Duration::from_secs(6),
+            "{:?}",
+            began.elapsed()
+        );
     }
     // Several callers at once do not queue up behind each other, and the other shard is not touched.
     let start = Barrier::new(9);
@@ -173,7 +200,11 @@ fn a_host_that_accepts_and_says_nothing_costs_the_connect_timeout_and_no_more() 
                 start.wait();
                 let began = Instant::now();
                 assert_eq!(unavailable(&shards).0, UnavailableCause::Timeout);
-                assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+                assert!(
+                    began.elapsed() < Duration::from_secs(6),
+                    "{:?}",
+                    began.elapsed()
+                );
             });
         }
         scope.spawn(|| {
@@ -182,7 +213,11 @@ fn a_host_that_accepts_and_says_nothing_costs_the_connect_timeout_and_no_more() 
             for _ in 0..20 {
                 assert_eq!(whoami(&mut shards.get_on("a").unwrap()).unwrap(), "a");
             }
-            assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+            assert!(
+                began.elapsed() < Duration::from_secs(2),
+                "{:?}",
+                began.elapsed()
+            );
         });
     });
 }
@@ -195,9 +230,12 @@ fn a_required_start_fails_with_the_shard_that_is_down() {
         url.set_port(Some(closed_port())).unwrap();
     });
     let error = fleet
-        .builder_with(settings(), |shard, right| {
-            if shard == "b" { url.clone() } else { right }
-        })
+        .builder_with(
+            settings(),
+            |shard, right| {
+                if shard == "b" { url.clone() } else { right }
+            },
+        )
         .startup(Startup::Require)
         .build()
         .unwrap_err();

@@ -65,10 +65,7 @@ fn a_transaction_costs_what_it_costs_plain_diesel() {
         }};
     }
     let mut by_diesel = |id: i64| {
-        plain
-            .transaction(|conn| work!(conn, id))
-            .map(drop)
-            .unwrap();
+        plain.transaction(|conn| work!(conn, id)).map(drop).unwrap();
     };
     let by_us = |id: i64| {
         shards
@@ -80,7 +77,10 @@ fn a_transaction_costs_what_it_costs_plain_diesel() {
     by_diesel(0);
     by_us(10);
     let (theirs, ours) = (cost(&proxy, || by_diesel(20)), cost(&proxy, || by_us(30)));
-    assert_eq!(ours, theirs, "BEGIN, the statements, COMMIT and nothing else");
+    assert_eq!(
+        ours, theirs,
+        "BEGIN, the statements, COMMIT and nothing else"
+    );
     assert!(theirs >= 6);
 
     // Rolled back likewise.
@@ -113,7 +113,9 @@ fn one_batch(fleet: &Fleet, proxy: &Proxy) -> u64 {
 fn one_ping(fleet: &Fleet, proxy: &Proxy) -> u64 {
     let mut plain = open(&proxy.url(&fleet.url("a"))).unwrap();
     plain.batch_execute("SELECT 1").unwrap();
-    cost(proxy, || diesel::r2d2::R2D2Connection::ping(&mut plain).unwrap())
+    cost(proxy, || {
+        diesel::r2d2::R2D2Connection::ping(&mut plain).unwrap()
+    })
 }
 
 #[test]
@@ -124,9 +126,14 @@ fn hand_written_statements_cost_a_return_at_most_one_batch() {
     type Use = fn(&mut super::backend::Sharded);
     let one_batch = one_batch(&fleet, &proxy);
     let uses: [(&str, u64, Use); 4] = [
-        ("batch_execute SELECT", 0, |conn| conn.batch_execute("SELECT 1").unwrap()),
+        ("batch_execute SELECT", 0, |conn| {
+            conn.batch_execute("SELECT 1").unwrap()
+        }),
         ("sql_query DELETE", 0, |conn| {
-            diesel::sql_query("DELETE FROM items").execute(conn).map(drop).unwrap();
+            diesel::sql_query("DELETE FROM items")
+                .execute(conn)
+                .map(drop)
+                .unwrap();
         }),
         ("batch_execute SET", one_batch, |conn| match NAME {
             "mysql" => conn.batch_execute("SET @x = 1").unwrap(),
@@ -143,7 +150,11 @@ fn hand_written_statements_cost_a_return_at_most_one_batch() {
         // PostgreSQL's client library knows; MySQL has to be asked, where the text says nothing.
         assert_eq!(back, if NAME == "mysql" { on_mysql } else { 0 }, "{what}");
         // And it is clean now: the next return costs nothing.
-        assert_eq!(cost(&proxy, || drop(shards.get_on("a").unwrap())), 0, "{what}");
+        assert_eq!(
+            cost(&proxy, || drop(shards.get_on("a").unwrap())),
+            0,
+            "{what}"
+        );
     }
 }
 

@@ -1,5 +1,5 @@
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use scheduled_thread_pool::ScheduledThreadPool;
@@ -25,6 +25,13 @@ impl Threads {
             pool: Arc::new(named("diesel-sharded-pool-{}", 2)),
             waiting: named("diesel-sharded-probe-{}", 1),
         }
+    }
+
+    /// The threads of all connections that were established one by one; threads of their own would
+    /// outnumber them.
+    pub(crate) fn of_lone_connections() -> Arc<Self> {
+        static THREADS: OnceLock<Arc<Threads>> = OnceLock::new();
+        Arc::clone(THREADS.get_or_init(|| Arc::new(Self::new())))
     }
 
     pub(crate) fn pool(&self) -> Arc<ScheduledThreadPool> {
