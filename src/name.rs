@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The name of a shard that exists, or existed, in some topology of this process.
@@ -9,15 +10,15 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 /// A `ShardName` is `Copy` and comes only from validated configuration: text that somebody typed
 /// stays text until a topology has answered for it. A shard's identity is its name, never its
 /// position in a list.
-#[derive(Clone, Copy, Eq, PartialEq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialOrd, Ord)]
 pub struct ShardName(&'static str);
 
 /// The name of a keyspace of some topology of this process.
-#[derive(Clone, Copy, Eq, PartialEq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialOrd, Ord)]
 pub struct KeyspaceName(&'static str);
 
 /// The name of a workload class of some topology of this process.
-#[derive(Clone, Copy, Eq, PartialEq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialOrd, Ord)]
 pub struct WorkloadName(&'static str);
 
 macro_rules! interned {
@@ -35,6 +36,21 @@ macro_rules! interned {
             #[must_use]
             pub fn as_str(&self) -> &'static str {
                 self.0
+            }
+        }
+
+        /// Interned names are equal exactly where they are the same text in memory.
+        impl PartialEq for $name {
+            fn eq(&self, other: &Self) -> bool {
+                std::ptr::eq(self.0, other.0)
+            }
+        }
+
+        impl Eq for $name {}
+
+        impl Hash for $name {
+            fn hash<H: Hasher>(&self, state: &mut H) {
+                self.0.hash(state);
             }
         }
 

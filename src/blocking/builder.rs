@@ -36,6 +36,17 @@ impl<C: NodeConnection> ManagerBuilder<C> {
         self
     }
 
+    /// Takes the whole description of the topology from a configuration, in place of what was
+    /// described so far.
+    ///
+    /// For what a file cannot say: [`connect_with`](Self::connect_with),
+    /// [`reset_sessions`](Self::reset_sessions), [`on_return`](Self::on_return).
+    #[cfg(feature = "config")]
+    pub fn config(mut self, config: &crate::config::Config) -> Self {
+        self.topology = TopologyBuilder::from_spec(config.spec().clone());
+        self
+    }
+
     /// Adds a shard: its name, and its URL or a [`ShardConfig`].
     pub fn shard(mut self, name: impl Into<String>, shard: impl Into<ShardConfig>) -> Self {
         self.topology = self.topology.shard(name, shard);

@@ -16,7 +16,7 @@ use super::node_set::{NodeSet, Nodes};
 use super::status::{NodeStatus, Status};
 use super::transaction::TransactionBuilder;
 use crate::error::{ConfigErrors, ConfigProblem, Error};
-use crate::name::{Role, ShardName};
+use crate::name::ShardName;
 use crate::route::{Located, Route, into_caller, stack};
 use crate::telemetry::{self, Reason};
 use crate::topology::{ShardState, Snapshot, Startup, Topology};
@@ -156,7 +156,9 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
     /// [`Error::PoolExhausted`] and [`Error::WouldDeadlock`] from the node.
     pub fn get(&self) -> Result<ShardedConnection<C>, Error> {
         let nodes = self.nodes()?;
-        let (at, reason) = self.route_in_force(&nodes)?;
+        let (at, reason) = self
+            .route_in_force(&nodes)
+            .inspect_err(telemetry::refused)?;
         self.checkout(nodes, at, reason)
     }
 
@@ -168,7 +170,10 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
     /// [`Error::UnknownShard`], and all of [`get`](Self::get) but [`Error::NoRoute`].
     pub fn get_on(&self, shard: impl AsRef<str>) -> Result<ShardedConnection<C>, Error> {
         let nodes = self.nodes()?;
-        let at = nodes.snapshot.locate(shard.as_ref())?;
+        let at = nodes
+            .snapshot
+            .locate(shard.as_ref())
+            .inspect_err(telemetry::refused)?;
         self.checkout(nodes, at, Reason::Named)
     }
 
@@ -214,19 +219,21 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
     ) -> Result<ShardedConnection<C>, Error> {
         let topology = self.inner.topology.id();
         let at = stack::admit(topology, at).inspect_err(telemetry::refused)?;
-        let lease = self.lease(nodes, at);
-        telemetry::checkout(at.shard, Role::Primary, reason, lease.is_ok());
+        let lease = self.lease(nodes, at, reason)?;
         let by_stack = !matches!(reason, Reason::Named);
-        Ok(ShardedConnection::bound(topology, lease?, by_stack))
+        Ok(ShardedConnection::bound(topology, lease, by_stack))
     }
 
-    fn lease(&self, mut nodes: Nodes<C>, at: Located) -> Result<Lease<C>, Error> {
+    fn lease(&self, mut nodes: Nodes<C>, at: Located, reason: Reason) -> Result<Lease<C>, Error> {
         loop {
             let shard = nodes.shard(at)?;
             if shard.state == ShardState::Offline {
                 return Err(Error::ShardOffline { shard: at.shard });
             }
-            if let Some(mut lease) = shard.pool(at.class)?.checkout()? {
+            let node = shard.pool(at.class)?;
+            let lease = node.checkout();
+            node.meters().checkout(reason, lease.is_ok());
+            if let Some(mut lease) = lease? {
                 let read_only = shard.state == ShardState::ReadOnly;
                 lease
                     .slot_mut()
@@ -321,7 +328,8 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
     ///
     /// An unknown shard is answered by [`run`](TransactionBuilder::run).
     pub fn transaction_builder(&self, shard: impl AsRef<str>) -> TransactionBuilder<C> {
-        TransactionBuilder::new(self.clone(), self.locate(shard.as_ref()))
+        let target = self.locate(shard.as_ref()).inspect_err(telemetry::refused);
+        TransactionBuilder::new(self.clone(), target)
     }
 
     /// Runs a closure as on a fresh thread, as far as this topology is concerned: no pin and no

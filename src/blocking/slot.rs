@@ -15,7 +15,7 @@ use super::node::{NodeHealth, OnReturn};
 use crate::error::Error;
 use crate::name::{Role, ShardName};
 use crate::replica::statement_failure;
-use crate::telemetry;
+use crate::telemetry::{HealthCheck, NodeMeters};
 use crate::topology::UrlKind;
 
 /// What has happened on a connection since it was last known to be clean.
@@ -119,7 +119,11 @@ impl<C: NodeConnection> Slot<C> {
 
     /// The health check at checkout: skipped while the connection was in use a moment ago, came
     /// back well, and no connection of its node has failed since.
-    pub(crate) fn check_alive(&mut self, bypass: std::time::Duration) -> Result<(), DieselError> {
+    pub(crate) fn check_alive(
+        &mut self,
+        bypass: std::time::Duration,
+        meters: &NodeMeters,
+    ) -> Result<(), DieselError> {
         self.arrived();
         let failures = self.health.failures();
         // The last use counts from its checkout: reading the clock again at each return would cost
@@ -130,18 +134,18 @@ impl<C: NodeConnection> Slot<C> {
             && self.failures_seen == failures
             && now.duration_since(last) < bypass
         {
-            telemetry::health_check(self.shard, self.role, "bypassed");
+            meters.health_check(HealthCheck::Bypassed);
             return Ok(());
         }
         match self.muted(|conn| conn.ping()) {
             Ok(()) => {
-                telemetry::health_check(self.shard, self.role, "ok");
+                meters.health_check(HealthCheck::Ok);
                 self.flags.clear(Flags::FAILED);
                 self.failures_seen = failures;
                 Ok(())
             }
             Err(error) => {
-                telemetry::health_check(self.shard, self.role, "failed");
+                meters.health_check(HealthCheck::Failed);
                 self.health.connection_failed();
                 Err(error)
             }

@@ -6,7 +6,6 @@ use super::backend::NodeConnection;
 use super::node::Node;
 use crate::error::UnavailableCause;
 use crate::name::{Role, ShardName, WorkloadName};
-use crate::telemetry;
 use crate::topology::ShardState;
 
 /// The state of a manager at one moment.
@@ -49,14 +48,7 @@ impl NodeStatus {
     pub(super) fn of<C: NodeConnection>(node: &Arc<Node<C>>, state: ShardState) -> Self {
         let (connections, idle, waiting) = node.counts();
         let class = node.class();
-        telemetry::pool_state(
-            node.shard(),
-            node.role(),
-            class.map_or("", |class| class.as_str()),
-            connections,
-            idle,
-            waiting,
-        );
+        node.meters().pool_state(connections, idle, waiting);
         Self {
             shard: node.shard(),
             role: node.role(),

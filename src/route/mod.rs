@@ -214,7 +214,14 @@ impl CapturedRoutes {
     where
         E: From<diesel::result::Error>,
     {
-        let _outer = stack::replace(&self.routes).map_err(into_caller)?;
+        let _outer = stack::replace(&self.routes)
+            .inspect_err(telemetry::refused)
+            .map_err(into_caller)?;
+        // The topmost comes first.
+        let _span = self
+            .routes
+            .first()
+            .map(|(_, at)| telemetry::route_span(at.shard));
         f()
     }
 

@@ -40,6 +40,15 @@ enum Kind {
     Barrier,
 }
 
+impl Kind {
+    fn has_class(self) -> bool {
+        match self {
+            Self::Route(at) | Self::Pin(at) => at.class.is_some(),
+            Self::Barrier => false,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     topology: TopologyId,
@@ -55,6 +64,8 @@ pub(crate) struct Token(u64);
 struct Stack {
     entries: SmallVec<[Entry; INLINE]>,
     next: u64,
+    /// How many entries name a workload class, so that the rest need not look for one.
+    classed: u32,
     /// The stack that this one replaces for a while; a guard of it may still be dropped.
     outer: Option<Box<Stack>>,
 }
@@ -63,6 +74,7 @@ impl Stack {
     const EMPTY: Self = Self {
         entries: SmallVec::new_const(),
         next: 0,
+        classed: 0,
         outer: None,
     };
 
@@ -72,6 +84,7 @@ impl Stack {
             Kind::Pin(at) => Kind::Pin(self.inherit(topology, at)),
             Kind::Barrier => Kind::Barrier,
         };
+        self.classed += u32::from(kind.has_class());
         let token = Token(self.next);
         self.next += 1;
         self.entries.push(Entry {
@@ -84,7 +97,7 @@ impl Stack {
 
     /// What an entry, or a checkout by name, takes from the entry beneath it.
     fn inherit(&self, topology: TopologyId, mut at: Located) -> Located {
-        if at.class.is_none() && !self.entries.is_empty() {
+        if at.class.is_none() && self.classed > 0 {
             at.class = self.top(topology).and_then(|beneath| beneath.class);
         }
         at
@@ -92,7 +105,8 @@ impl Stack {
 
     fn remove(&mut self, token: Token) {
         if let Some(at) = self.entries.iter().rposition(|entry| entry.token == token) {
-            self.entries.remove(at);
+            let entry = self.entries.remove(at);
+            self.classed -= u32::from(entry.kind.has_class());
             if self.entries.is_empty() && self.entries.spilled() {
                 self.entries = SmallVec::new();
             }
@@ -270,6 +284,7 @@ pub(crate) fn replace(routes: &[(TopologyId, Located)]) -> Result<Replaced, Erro
             // Tokens stay unique in the thread, so that a guard of the outer stack that is dropped
             // in here removes its own entry and no other.
             next: stack.next,
+            classed: 0,
             outer: None,
         };
         for entry in &stack.entries {

@@ -11,6 +11,7 @@
 
 mod support;
 
+mod architecture;
 mod compile_fail;
 mod matrix;
 mod secrets;

@@ -102,7 +102,6 @@ fn fields_and_versions_of_a_later_release_are_refused_not_ignored() {
     let shards = fleet.manager();
     for text in [
         "v1;shard=a;read=replica",
-        "v1;shard=a;class=batch",
         "v1;shard=a;tables=t_order:3",
         "v1;read=replica;shard=a",
         "v1;shard=a;new=1",
@@ -116,6 +115,27 @@ fn fields_and_versions_of_a_later_release_are_refused_not_ignored() {
         };
         assert_eq!(told, text);
         assert!(!reason.is_empty());
+    }
+}
+
+#[test]
+fn a_workload_class_that_is_not_configured_is_refused_with_bounded_words() {
+    let fleet = Fleet::new(&["a"]);
+    let shards = fleet.manager();
+    let long = format!("v1;shard=a;class={}", "x".repeat(1_000_000));
+    for text in ["v1;shard=a;class=batch", "v1;class=;shard=a", &long] {
+        let error = shards.parse_route(text).unwrap_err();
+        assert!(matches!(error, Error::UnknownWorkload { .. }), "{error:?}");
+        let text = said(&error);
+        assert!(text.len() < 10_000, "{} bytes", text.len());
+    }
+    for text in [
+        "v1;shard=a;class=x;class=x",
+        "v1;shard=a;class=%ff",
+        "v1;shard=a;class",
+    ] {
+        let error = shards.parse_route(text).unwrap_err();
+        assert!(matches!(error, Error::InvalidRoute { .. }), "{error:?}");
     }
 }
 

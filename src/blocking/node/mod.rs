@@ -23,7 +23,7 @@ use crate::error::{Error, UnavailableCause};
 use crate::name::{Role, ShardName, WorkloadName};
 use crate::replica::Verdict;
 use crate::route::stack;
-use crate::telemetry;
+use crate::telemetry::{self, NodeMeters};
 use crate::topology::{DatabaseUrl, NodeSpec, PoolSettings, Topology};
 
 pub(crate) use pool::Lease;
@@ -117,6 +117,10 @@ impl<C: NodeConnection> Node<C> {
         self.shared.class
     }
 
+    pub(crate) fn meters(&self) -> &NodeMeters {
+        &self.shared.meters
+    }
+
     pub(crate) fn spec(&self) -> &NodeSpec {
         &self.shared.spec
     }
@@ -177,16 +181,18 @@ impl<C: NodeConnection> Node<C> {
                 return Ok(None);
             }
             if let Some(lease) = self.try_checkout() {
-                telemetry::waited(shared.shard(), shared.role(), start.elapsed());
+                shared.meters.waited(start.elapsed());
                 return Ok(Some(lease));
             }
             let own = (shared.shard(), shared.class);
             if held.iter().filter(|held| **held == own).count() >= size as usize {
-                return Err(Error::WouldDeadlock {
+                let error = Error::WouldDeadlock {
                     shard: shared.shard(),
                     role: shared.role(),
                     size,
-                });
+                };
+                telemetry::refused(&error);
+                return Err(error);
             }
             let mut refused = None;
             match self.plan() {
@@ -234,7 +240,10 @@ impl<C: NodeConnection> Node<C> {
         if !lock(&shared.ready).is_empty() {
             return Plan::TakeMade;
         }
-        if self.pooled() + shared.health.coming() >= shared.settings.max_size {
+        // In this order: connections go from coming to pooled, so one that goes between the two looks
+        // is counted twice rather than not at all.
+        let coming = shared.health.coming();
+        if coming + self.pooled() >= shared.settings.max_size {
             return Plan::Wait;
         }
         match lock(&shared.circuit).ask(Instant::now()) {
@@ -308,7 +317,7 @@ impl<C: NodeConnection> Node<C> {
 
     #[cold]
     fn exhausted(&self, start: Instant, held: &[(ShardName, Option<WorkloadName>)]) -> Error {
-        telemetry::exhausted(self.shard(), self.role());
+        self.shared.meters.exhausted();
         Error::PoolExhausted {
             shard: self.shard(),
             role: self.role(),
@@ -328,6 +337,11 @@ impl<C: NodeConnection> Node<C> {
                 pooled.flags.set(Flags::RETIRE);
             }
         }
+        // What alarms look at must not keep its last word for ever.
+        if lock(&self.shared.circuit).succeeded() {
+            self.shared.meters.circuit_closed();
+        }
+        self.shared.meters.pool_state(0, 0, 0);
         self.shared.wake(Condvar::notify_all);
     }
 }

@@ -9,7 +9,6 @@ use super::lock;
 use super::shared::Shared;
 use crate::blocking::backend::NodeConnection;
 use crate::blocking::slot::Slot;
-use crate::telemetry;
 
 /// What r2d2 knows of a node.
 pub(super) struct NodeManager<C: NodeConnection> {
@@ -17,11 +16,12 @@ pub(super) struct NodeManager<C: NodeConnection> {
 }
 
 impl<C: NodeConnection> r2d2::ManageConnection for NodeManager<C> {
-    type Connection = Slot<C>;
+    /// Boxed, because r2d2 moves it four times between its pool and the caller.
+    type Connection = Box<Slot<C>>;
     type Error = diesel::r2d2::Error;
 
     /// Runs on the manager's pool threads and therefore never waits for a server.
-    fn connect(&self) -> Result<Slot<C>, Self::Error> {
+    fn connect(&self) -> Result<Box<Slot<C>>, Self::Error> {
         if let Some(slot) = lock(&self.shared.ready).pop() {
             return Ok(slot);
         }
@@ -32,19 +32,19 @@ impl<C: NodeConnection> r2d2::ManageConnection for NodeManager<C> {
         ))
     }
 
-    fn is_valid(&self, slot: &mut Slot<C>) -> Result<(), Self::Error> {
-        slot.check_alive(self.shared.settings.alive_bypass)
+    fn is_valid(&self, slot: &mut Box<Slot<C>>) -> Result<(), Self::Error> {
+        slot.check_alive(self.shared.settings.alive_bypass, &self.shared.meters)
             .map_err(diesel::r2d2::Error::QueryError)
     }
 
-    fn has_broken(&self, slot: &mut Slot<C>) -> bool {
+    fn has_broken(&self, slot: &mut Box<Slot<C>>) -> bool {
         let keep = !self.shared.is_retired()
             && slot.settle(
                 self.shared.options.reset_sessions,
                 self.shared.options.on_return.as_deref(),
             );
         if !keep {
-            telemetry::connection_closed(self.shared.shard(), self.shared.role());
+            self.shared.meters.connection_closed();
         }
         !keep
     }

@@ -13,7 +13,7 @@ use crate::blocking::slot::Slot;
 use crate::error::{Error, UnavailableCause};
 use crate::name::{Role, ShardName, WorkloadName};
 use crate::replica::{Circuit, Failure, Opened};
-use crate::telemetry;
+use crate::telemetry::NodeMeters;
 use crate::topology::{NodeSpec, PoolSettings, Topology, UrlKind};
 
 /// How the application wants physical connections to be treated.
@@ -93,9 +93,10 @@ pub(super) struct Shared<C: NodeConnection> {
     pub(super) kind: UrlKind,
     pub(super) options: Options<C>,
     pub(super) health: Arc<NodeHealth>,
+    pub(super) meters: NodeMeters,
     pub(super) circuit: Mutex<Circuit>,
     /// Connections made and on their way into the pool.
-    pub(super) ready: Mutex<Vec<Slot<C>>>,
+    pub(super) ready: Mutex<Vec<Box<Slot<C>>>>,
     /// Connect attempts that have outlived their deadline and still hang.
     pub(super) stuck: Arc<AtomicUsize>,
     pub(super) filling: AtomicBool,
@@ -131,6 +132,7 @@ impl<C: NodeConnection> Shared<C> {
         Self {
             topology,
             kind: spec.url.kind().unwrap_or(UrlKind::Sqlite),
+            meters: NodeMeters::new(spec.shard, spec.role, class),
             spec,
             class,
             settings,
@@ -163,7 +165,7 @@ impl<C: NodeConnection> Shared<C> {
 
     /// One attempt to connect, bounded by `connect_timeout`, on behalf of a caller. The caller has
     /// announced the connection.
-    pub(super) fn connect(self: &Arc<Self>) -> Result<Slot<C>, Error> {
+    pub(super) fn connect(self: &Arc<Self>) -> Result<Box<Slot<C>>, Error> {
         match self.attempt() {
             Ok(slot) => Ok(slot),
             Err(Refused::Identity(error)) => Err(error),
@@ -171,7 +173,7 @@ impl<C: NodeConnection> Shared<C> {
                 let error = self.unavailable(&failure);
                 let opened = lock(&self.circuit).failed(Instant::now(), failure.clone());
                 if let Opened::Now { probe_in } = opened {
-                    telemetry::circuit_opened(self.shard(), self.role(), failure.cause);
+                    self.meters.circuit_opened(failure.cause);
                     self.probe_in(probe_in);
                 }
                 Err(error)
@@ -179,22 +181,27 @@ impl<C: NodeConnection> Shared<C> {
         }
     }
 
-    fn attempt(&self) -> Result<Slot<C>, Refused> {
+    fn attempt(&self) -> Result<Box<Slot<C>>, Refused> {
         let conn = connect::establish(self).map_err(|(cause, text)| {
-            telemetry::connect_failed(self.shard(), self.role(), cause);
+            self.meters.connect_failed(cause);
             Refused::Node(Failure {
                 cause,
                 message: Arc::from(text),
             })
         })?;
-        let mut slot = Slot::new(conn, Arc::clone(&self.health), self.shard(), self.role());
+        let mut slot = Box::new(Slot::new(
+            conn,
+            Arc::clone(&self.health),
+            self.shard(),
+            self.role(),
+        ));
         if let Err(error) = self.prepare(&mut slot) {
             // The announcement is taken back by whoever made it, not by the slot that goes here.
             slot.disown();
             return Err(error);
         }
         if lock(&self.circuit).succeeded() {
-            telemetry::circuit_closed(self.shard(), self.role());
+            self.meters.circuit_closed();
         }
         Ok(slot)
     }
@@ -264,7 +271,7 @@ impl<C: NodeConnection> Shared<C> {
                     // It answers; that it is the wrong one is told to each caller.
                     self.health.arrived();
                     if lock(&self.circuit).succeeded() {
-                        telemetry::circuit_closed(self.shard(), self.role());
+                        self.meters.circuit_closed();
                     }
                     return;
                 }

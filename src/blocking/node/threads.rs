@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use scheduled_thread_pool::ScheduledThreadPool;
+use scheduled_thread_pool::{OnPoolDropBehavior, ScheduledThreadPool};
 
 /// The threads of a manager: a fixed number, whatever the number of nodes.
 pub(crate) struct Threads {
@@ -19,6 +19,7 @@ impl Threads {
             ScheduledThreadPool::builder()
                 .num_threads(threads)
                 .thread_name_pattern(name)
+                .on_drop_behavior(OnPoolDropBehavior::DiscardPendingScheduled)
                 .build()
         };
         Self {
