@@ -374,6 +374,7 @@ pub(crate) fn refused(error: &Error) {
         Error::WouldDeadlock { .. } => "would_deadlock",
         Error::UnknownShard { .. } => "unknown_shard",
         Error::NoRoute { .. } => "no_route",
+        Error::ShardOffline { .. } => "shard_offline",
         _ => "other",
     };
     unused!(shard, reason);

@@ -228,12 +228,16 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
         loop {
             let shard = nodes.shard(at)?;
             if shard.state == ShardState::Offline {
-                return Err(Error::ShardOffline { shard: at.shard });
+                let error = Error::ShardOffline { shard: at.shard };
+                telemetry::refused(&error);
+                return Err(error);
             }
             let node = shard.pool(at.class)?;
-            let lease = node.checkout();
-            node.meters().checkout(reason, lease.is_ok());
-            if let Some(mut lease) = lease? {
+            let lease = node.checkout().transpose();
+            if let Some(lease) = &lease {
+                node.meters().checkout(reason, lease.is_ok());
+            }
+            if let Some(mut lease) = lease.transpose()? {
                 let read_only = shard.state == ShardState::ReadOnly;
                 lease
                     .slot_mut()

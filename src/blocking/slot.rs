@@ -1,6 +1,5 @@
 //! One physical connection and what is known about its state.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Instant;
 
@@ -11,7 +10,7 @@ use diesel::connection::{
 use diesel::result::Error as DieselError;
 
 use super::backend::{NodeConnection, TransactionProbe};
-use super::node::{NodeHealth, OnReturn};
+use super::node::{NodeHealth, OnReturn, Room};
 use crate::error::Error;
 use crate::name::{Role, ShardName};
 use crate::replica::statement_failure;
@@ -71,49 +70,33 @@ pub(crate) struct Slot<C: NodeConnection> {
     pub(crate) conn: C,
     pub(crate) flags: Flags,
     pub(crate) kind: UrlKind,
-    health: Arc<NodeHealth>,
+    room: Room,
     shard: ShardName,
     role: Role,
     last_used: Instant,
     /// How many connections of the node had failed when this one was last known to be well.
     failures_seen: u64,
-    /// The connection has not been handed out yet, and counts as one on its way to the pool.
-    announced: bool,
     /// The last user has set an instrumentation, which is not the next one's.
     instrumented: bool,
 }
 
 impl<C: NodeConnection> Slot<C> {
-    pub(crate) fn new(mut conn: C, health: Arc<NodeHealth>, shard: ShardName, role: Role) -> Self {
+    pub(crate) fn new(mut conn: C, room: Room, shard: ShardName, role: Role) -> Self {
         conn.set_instrumentation(Watch {
             user: DynInstrumentation::default_instrumentation(),
             muted: false,
         });
-        let failures_seen = health.failures();
+        let failures_seen = room.health().failures();
         Self {
             kind: conn.kind(),
             conn,
             flags: Flags(AtomicU16::new(0)),
-            health,
+            room,
             shard,
             role,
             last_used: Instant::now(),
             failures_seen,
-            announced: true,
             instrumented: false,
-        }
-    }
-
-    /// The connection goes nowhere: whoever announced it takes the announcement back.
-    pub(crate) fn disown(&mut self) {
-        self.announced = false;
-    }
-
-    /// Called once when the connection leaves the pool for the first time, or is dropped unused.
-    fn arrived(&mut self) {
-        if self.announced {
-            self.announced = false;
-            self.health.arrived();
         }
     }
 
@@ -124,8 +107,7 @@ impl<C: NodeConnection> Slot<C> {
         bypass: std::time::Duration,
         meters: &NodeMeters,
     ) -> Result<(), DieselError> {
-        self.arrived();
-        let failures = self.health.failures();
+        let failures = self.room.health().failures();
         // The last use counts from its checkout: reading the clock again at each return would cost
         // more than the check that it saves after a use longer than the window.
         let (now, last) = (Instant::now(), self.last_used);
@@ -146,7 +128,7 @@ impl<C: NodeConnection> Slot<C> {
             }
             Err(error) => {
                 meters.health_check(HealthCheck::Failed);
-                self.health.connection_failed();
+                self.room.health().connection_failed();
                 Err(error)
             }
         }
@@ -164,7 +146,7 @@ impl<C: NodeConnection> Slot<C> {
             kind: self.kind,
             shard: self.shard,
             role: self.role,
-            health: &self.health,
+            health: self.room.health(),
         }
     }
 
@@ -177,7 +159,7 @@ impl<C: NodeConnection> Slot<C> {
                 kind: self.kind,
                 shard: self.shard,
                 role: self.role,
-                health: &self.health,
+                health: self.room.health(),
             },
         )
     }
@@ -328,12 +310,6 @@ impl<C: NodeConnection> Slot<C> {
             Some(watch) => &mut *watch.user,
             None => unreachable!("the watch was there a moment ago"),
         }
-    }
-}
-
-impl<C: NodeConnection> Drop for Slot<C> {
-    fn drop(&mut self) {
-        self.arrived();
     }
 }
 

@@ -29,7 +29,7 @@ use crate::topology::{DatabaseUrl, NodeSpec, PoolSettings, Topology};
 pub(crate) use pool::Lease;
 use pool::NodeManager;
 use shared::Shared;
-pub(crate) use shared::{NodeHealth, OnReturn, Options};
+pub(crate) use shared::{NodeHealth, OnReturn, Options, Room};
 pub(crate) use threads::Threads;
 
 /// How a node is told to an own connect function
@@ -77,8 +77,8 @@ pub(crate) struct Node<C: NodeConnection> {
 
 /// See [`Node::plan`].
 enum Plan {
-    /// Make a connection; it is announced already.
-    Connect,
+    /// Make a connection in the room that was taken for it.
+    Connect(Room),
     /// A made connection waits to be taken into the pool.
     TakeMade,
     /// The circuit is open.
@@ -196,7 +196,7 @@ impl<C: NodeConnection> Node<C> {
             }
             let mut refused = None;
             match self.plan() {
-                Plan::Connect => match self.connect() {
+                Plan::Connect(room) => match self.connect(room) {
                     Ok(()) => {
                         if let Some(lease) = self.take_made(deadline) {
                             return Ok(Some(lease));
@@ -232,25 +232,17 @@ impl<C: NodeConnection> Node<C> {
         }
     }
 
-    /// What a caller who found no idle connection does next. A planned connect is announced here,
-    /// so that callers together never exceed `max_size`.
+    /// What a caller who found no idle connection does next.
     fn plan(&self) -> Plan {
         let shared = &self.shared;
-        let _one_at_a_time = lock(&shared.changes);
         if !lock(&shared.ready).is_empty() {
             return Plan::TakeMade;
         }
-        // In this order: connections go from coming to pooled, so one that goes between the two looks
-        // is counted twice rather than not at all.
-        let coming = shared.health.coming();
-        if coming + self.pooled() >= shared.settings.max_size {
+        let Some(room) = shared.room() else {
             return Plan::Wait;
-        }
+        };
         match lock(&shared.circuit).ask(Instant::now()) {
-            Verdict::Try => {
-                shared.health.announce();
-                Plan::Connect
-            }
+            Verdict::Try => Plan::Connect(room),
             Verdict::FailFast(failure) => Plan::FailFast(shared.unavailable(&failure)),
         }
     }
@@ -258,7 +250,7 @@ impl<C: NodeConnection> Node<C> {
     /// A bound for one sleep. Returned connections wake sleepers; this covers what does not: a
     /// connection that r2d2 itself moves into the pool.
     fn longest_nap(&self) -> Duration {
-        if self.shared.health.coming() > 0 {
+        if self.shared.health.taken() > self.pooled() {
             Duration::from_millis(2)
         } else {
             Duration::from_millis(50)
@@ -270,19 +262,14 @@ impl<C: NodeConnection> Node<C> {
         self.pool.get().map_or(0, |pool| pool.state().connections)
     }
 
-    /// Connects on the caller's thread. The plan has announced the connection.
-    fn connect(&self) -> Result<(), Error> {
-        match self.shared.connect() {
-            Ok(slot) => {
-                lock(&self.shared.ready).push(slot);
-                Ok(())
-            }
-            Err(error) => {
-                self.shared.health.arrived();
-                self.shared.wake(Condvar::notify_all);
-                Err(error)
-            }
+    /// Connects on the caller's thread.
+    fn connect(&self, room: Room) -> Result<(), Error> {
+        let made = self.shared.connect(room);
+        if made.is_err() {
+            self.shared.wake(Condvar::notify_all);
         }
+        lock(&self.shared.ready).push(made?);
+        Ok(())
     }
 
     /// Lets r2d2 take the connections that were made, and takes one from r2d2.

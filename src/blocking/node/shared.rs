@@ -54,9 +54,8 @@ impl<C: NodeConnection> Clone for Options<C> {
 #[derive(Debug, Default)]
 pub(crate) struct NodeHealth {
     failures: AtomicU64,
-    /// Connections being made, or made and not yet handed out for the first time. Whoever counts
-    /// the pool's connections adds these, so that callers together never exceed `max_size`.
-    coming: AtomicU32,
+    /// Connections that exist, wherever they are, and attempts to make one.
+    taken: AtomicU32,
 }
 
 impl NodeHealth {
@@ -69,16 +68,40 @@ impl NodeHealth {
         self.failures.fetch_add(1, Ordering::AcqRel);
     }
 
-    pub(super) fn announce(&self) {
-        self.coming.fetch_add(1, Ordering::AcqRel);
+    /// Connections that exist, and attempts to make one.
+    pub(super) fn taken(&self) -> u32 {
+        self.taken.load(Ordering::Acquire)
+    }
+}
+
+/// Room for one physical connection, from before it is made until it is closed.
+#[derive(Debug)]
+pub(crate) struct Room {
+    health: Arc<NodeHealth>,
+}
+
+impl Room {
+    /// Takes room, where the node's pool has some left.
+    fn take(health: &Arc<NodeHealth>, max_size: u32) -> Option<Self> {
+        health
+            .taken
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |taken| {
+                (taken < max_size).then_some(taken + 1)
+            })
+            .ok()?;
+        Some(Self {
+            health: Arc::clone(health),
+        })
     }
 
-    pub(crate) fn arrived(&self) {
-        self.coming.fetch_sub(1, Ordering::AcqRel);
+    pub(crate) fn health(&self) -> &NodeHealth {
+        &self.health
     }
+}
 
-    pub(super) fn coming(&self) -> u32 {
-        self.coming.load(Ordering::Acquire)
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.health.taken.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -163,10 +186,14 @@ impl<C: NodeConnection> Shared<C> {
         self.retired.load(Ordering::Acquire)
     }
 
-    /// One attempt to connect, bounded by `connect_timeout`, on behalf of a caller. The caller has
-    /// announced the connection.
-    pub(super) fn connect(self: &Arc<Self>) -> Result<Box<Slot<C>>, Error> {
-        match self.attempt() {
+    /// Room for one more connection, where there is some.
+    pub(super) fn room(&self) -> Option<Room> {
+        Room::take(&self.health, self.settings.max_size)
+    }
+
+    /// One attempt to connect, bounded by `connect_timeout`, on behalf of a caller.
+    pub(super) fn connect(self: &Arc<Self>, room: Room) -> Result<Box<Slot<C>>, Error> {
+        match self.attempt(room) {
             Ok(slot) => Ok(slot),
             Err(Refused::Identity(error)) => Err(error),
             Err(Refused::Node(failure)) => {
@@ -181,7 +208,7 @@ impl<C: NodeConnection> Shared<C> {
         }
     }
 
-    fn attempt(&self) -> Result<Box<Slot<C>>, Refused> {
+    fn attempt(&self, room: Room) -> Result<Box<Slot<C>>, Refused> {
         let conn = connect::establish(self).map_err(|(cause, text)| {
             self.meters.connect_failed(cause);
             Refused::Node(Failure {
@@ -189,17 +216,8 @@ impl<C: NodeConnection> Shared<C> {
                 message: Arc::from(text),
             })
         })?;
-        let mut slot = Box::new(Slot::new(
-            conn,
-            Arc::clone(&self.health),
-            self.shard(),
-            self.role(),
-        ));
-        if let Err(error) = self.prepare(&mut slot) {
-            // The announcement is taken back by whoever made it, not by the slot that goes here.
-            slot.disown();
-            return Err(error);
-        }
+        let mut slot = Box::new(Slot::new(conn, room, self.shard(), self.role()));
+        self.prepare(&mut slot)?;
         if lock(&self.circuit).succeeded() {
             self.meters.circuit_closed();
         }
@@ -255,29 +273,24 @@ impl<C: NodeConnection> Shared<C> {
             return;
         }
         let patience = PATIENCE.min(self.settings.connect_timeout);
-        let failure = if connect::greets(&self.spec, self.kind, patience) {
-            self.health.announce();
-            match self.attempt() {
-                Ok(slot) => {
-                    lock(&self.ready).push(slot);
-                    self.wake(Condvar::notify_all);
-                    return;
-                }
-                Err(Refused::Node(failure)) => {
-                    self.health.arrived();
-                    Some(failure)
-                }
-                Err(Refused::Identity(_)) => {
-                    // It answers; that it is the wrong one is told to each caller.
-                    self.health.arrived();
-                    if lock(&self.circuit).succeeded() {
-                        self.meters.circuit_closed();
-                    }
-                    return;
-                }
+        let room = connect::greets(&self.spec, self.kind, patience)
+            .then(|| self.room())
+            .flatten();
+        let failure = match room.map(|room| self.attempt(room)) {
+            None => None,
+            Some(Ok(slot)) => {
+                lock(&self.ready).push(slot);
+                self.wake(Condvar::notify_all);
+                return;
             }
-        } else {
-            None
+            Some(Err(Refused::Node(failure))) => Some(failure),
+            Some(Err(Refused::Identity(_))) => {
+                // It answers; that it is the wrong one is told to each caller.
+                if lock(&self.circuit).succeeded() {
+                    self.meters.circuit_closed();
+                }
+                return;
+            }
         };
         let next = lock(&self.circuit).probe_failed(Instant::now(), failure);
         if let Some(pause) = next {
@@ -300,12 +313,10 @@ impl<C: NodeConnection> Shared<C> {
 
     fn fill(self: &Arc<Self>) {
         let healthy = lock(&self.circuit).failure().is_none();
-        if healthy {
-            self.health.announce();
-            match self.connect() {
-                Ok(slot) => lock(&self.ready).push(slot),
-                Err(_) => self.health.arrived(),
-            }
+        if let Some(room) = healthy.then(|| self.room()).flatten()
+            && let Ok(slot) = self.connect(room)
+        {
+            lock(&self.ready).push(slot);
         }
         self.filling.store(false, Ordering::Release);
     }
