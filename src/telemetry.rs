@@ -96,6 +96,26 @@ pub(crate) fn route_span(shard: ShardName) -> Entered {
     }
 }
 
+/// Runs a closure in the span of a route.
+#[inline]
+pub(crate) fn in_route<T>(shard: ShardName, f: impl FnOnce() -> T) -> T {
+    unused!(shard);
+    #[cfg(feature = "tracing")]
+    if listening() {
+        return spanned(shard, f);
+    }
+    f()
+}
+
+/// Apart, so that nothing of it is on the way of those who do not listen.
+#[cfg(feature = "tracing")]
+#[cold]
+#[inline(never)]
+fn spanned<T>(shard: ShardName, f: impl FnOnce() -> T) -> T {
+    let _entered = span("route", shard);
+    f()
+}
+
 /// A shard-scoped transaction is open from here.
 #[inline]
 pub(crate) fn transaction_span(shard: ShardName) -> Entered {

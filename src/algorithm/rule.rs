@@ -167,6 +167,18 @@ impl Rule {
         placement.ok_or_else(|| PlaceError::NotCovered(key.to_string()))
     }
 
+    /// The placement of a key that has one as it is; for what else there is to say,
+    /// [`place`](Self::place) is asked.
+    #[inline]
+    pub(crate) fn find(&self, key: &ShardKey<'_>) -> Option<Placement> {
+        match key.value() {
+            Ok(value) if value.key_type() == self.key && self.steps.is_empty() => {
+                self.place_value(value)
+            }
+            _ => None,
+        }
+    }
+
     #[inline(always)]
     fn place_value(&self, value: KeyValue<'_>) -> Option<Placement> {
         let spot = match &self.algorithm {

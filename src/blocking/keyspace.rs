@@ -53,6 +53,8 @@ pub struct Keyspace<C: NodeConnection> {
     name: KeyspaceName,
     /// Where the keyspace was when it was looked up; a hint, checked at each use.
     index: usize,
+    /// The topology as it was then: as long as it is, nothing has to be looked up.
+    seen: Arc<Snapshot>,
 }
 
 impl<C: NodeConnection> Clone for Keyspace<C> {
@@ -61,6 +63,7 @@ impl<C: NodeConnection> Clone for Keyspace<C> {
             manager: self.manager.clone(),
             name: self.name,
             index: self.index,
+            seen: Arc::clone(&self.seen),
         }
     }
 }
@@ -71,10 +74,12 @@ impl<C: NodeConnection> Keyspace<C> {
         name: KeyspaceName,
         index: usize,
     ) -> Self {
+        let seen = manager.topology().snapshot();
         Self {
             manager,
             name,
             index,
+            seen,
         }
     }
 
@@ -142,6 +147,9 @@ impl<C: NodeConnection> Keyspace<C> {
     /// [`Error::NullShardKey`], [`Error::KeyType`], [`Error::NotCovered`].
     #[inline]
     pub fn locate<K: ToShardKey + ?Sized>(&self, key: &K) -> Result<Placement, Error> {
+        if self.seen.epoch == self.manager.topology().epoch() {
+            return self.entry(&self.seen)?.locate(key);
+        }
         self.manager
             .topology()
             .with_current(|snapshot| self.entry(snapshot)?.locate(key))

@@ -306,8 +306,7 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
         let _scope = stack::enter(self.inner.topology.id(), at)
             .inspect_err(telemetry::refused)
             .map_err(into_caller)?;
-        let _span = telemetry::route_span(at.shard);
-        f()
+        telemetry::in_route(at.shard, f)
     }
 
     /// Runs a closure in a transaction on a shard; the shard is pinned until it ends.

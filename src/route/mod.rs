@@ -84,8 +84,7 @@ impl Route {
         let _scope = stack::enter(self.topology.id(), self.at)
             .inspect_err(telemetry::refused)
             .map_err(into_caller)?;
-        let _span = telemetry::route_span(self.at.shard);
-        f()
+        telemetry::in_route(self.at.shard, f)
     }
 
     /// Makes a closure that runs under this route wherever and whenever it is called: on another

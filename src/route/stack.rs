@@ -78,12 +78,11 @@ impl Stack {
         outer: None,
     };
 
-    fn push(&mut self, topology: TopologyId, kind: Kind) -> Token {
-        let kind = match kind {
-            Kind::Route(at) => Kind::Route(self.inherit(topology, at)),
-            Kind::Pin(at) => Kind::Pin(self.inherit(topology, at)),
-            Kind::Barrier => Kind::Barrier,
-        };
+    #[inline]
+    fn push(&mut self, topology: TopologyId, mut kind: Kind) -> Token {
+        if let Kind::Route(at) | Kind::Pin(at) = &mut kind {
+            self.inherit(topology, at);
+        }
         self.classed += u32::from(kind.has_class());
         let token = Token(self.next);
         self.next += 1;
@@ -96,14 +95,27 @@ impl Stack {
     }
 
     /// What an entry, or a checkout by name, takes from the entry beneath it.
-    fn inherit(&self, topology: TopologyId, mut at: Located) -> Located {
+    #[inline]
+    fn inherit(&self, topology: TopologyId, at: &mut Located) {
         if at.class.is_none() && self.classed > 0 {
             at.class = self.top(topology).and_then(|beneath| beneath.class);
         }
-        at
     }
 
+    #[inline]
     fn remove(&mut self, token: Token) {
+        // Nearly always the topmost entry, of a stack that has never been deep.
+        match self.entries.last() {
+            Some(last) if last.token == token && !self.entries.spilled() => {
+                self.classed -= u32::from(last.kind.has_class());
+                self.entries.pop();
+            }
+            _ => self.remove_from_below(token),
+        }
+    }
+
+    #[cold]
+    fn remove_from_below(&mut self, token: Token) {
         if let Some(at) = self.entries.iter().rposition(|entry| entry.token == token) {
             let entry = self.entries.remove(at);
             self.classed -= u32::from(entry.kind.has_class());
@@ -157,6 +169,7 @@ impl Scope {
 }
 
 impl Drop for Scope {
+    #[inline]
     fn drop(&mut self) {
         // While a thread ends its stack may be gone before a connection that lives in another
         // thread-local; then there is nothing left to remove.
@@ -165,15 +178,27 @@ impl Drop for Scope {
 }
 
 /// Pushes a route, unless a pin of the topology holds the scope on another shard.
+#[inline]
 pub(crate) fn enter(topology: TopologyId, at: Located) -> Result<Scope, Error> {
-    with(|stack| match stack.pin(topology) {
-        Some(pinned) if pinned != at.shard => Err(Error::PinnedElsewhere {
-            pinned,
-            wanted: at.shard,
-        }),
-        _ => Ok(Scope::new(stack.push(topology, Kind::Route(at)))),
-    })
-    .unwrap_or_else(|| Err(thread_is_ending()))
+    let entered = with(|stack| {
+        if !stack.entries.is_empty()
+            && let Some(pinned) = stack.pin(topology)
+            && pinned != at.shard
+        {
+            return Err(pinned);
+        }
+        Ok(Scope::new(stack.push(topology, Kind::Route(at))))
+    });
+    match entered {
+        Some(Ok(scope)) => Ok(scope),
+        Some(Err(pinned)) => Err(pinned_elsewhere(pinned, at.shard)),
+        None => Err(thread_is_ending()),
+    }
+}
+
+#[cold]
+fn pinned_elsewhere(pinned: ShardName, wanted: ShardName) -> Error {
+    Error::PinnedElsewhere { pinned, wanted }
 }
 
 /// Pushes a route that is pinned, unless the scope is pinned already.
@@ -192,13 +217,14 @@ pub(crate) fn barrier(topology: TopologyId) -> Option<Scope> {
 
 /// Whether the scope may take a connection of this shard: not while it is pinned. Answers where the
 /// connection is to come from, the inherited workload class included.
-pub(crate) fn admit(topology: TopologyId, at: Located) -> Result<Located, Error> {
+pub(crate) fn admit(topology: TopologyId, mut at: Located) -> Result<Located, Error> {
     with(|stack| {
         if stack.entries.is_empty() {
             return Ok(at);
         }
         may_check_out(stack, topology, at.shard)?;
-        Ok(stack.inherit(topology, at))
+        stack.inherit(topology, &mut at);
+        Ok(at)
     })
     .unwrap_or(Ok(at))
 }

@@ -149,6 +149,7 @@ impl Topology {
 
     /// How often the topology has changed since it was made; the first snapshot has epoch 1.
     #[must_use]
+    #[inline]
     pub fn epoch(&self) -> u64 {
         self.inner.current.epoch()
     }

@@ -10,7 +10,7 @@ use super::url::DatabaseUrl;
 use super::validate::Problem;
 use crate::algorithm::{Fingerprint, Placement, Rule};
 use crate::error::Error;
-use crate::key::ToShardKey;
+use crate::key::{ShardKey, ToShardKey};
 use crate::name::{KeyspaceName, Role, ShardName, WorkloadName};
 
 /// How much of an unknown name is repeated in an error.
@@ -241,8 +241,18 @@ impl KeyspaceEntry {
     /// The placement of a key by the keyspace's rule.
     #[inline]
     pub(crate) fn locate<K: ToShardKey + ?Sized>(&self, key: &K) -> Result<Placement, Error> {
+        let key = key.to_shard_key();
+        match self.rule.find(&key) {
+            Some(placement) => Ok(placement),
+            None => self.locate_with_care(&key),
+        }
+    }
+
+    /// For keys that are normalized first, and those that have no placement and get to know why.
+    #[inline(never)]
+    fn locate_with_care(&self, key: &ShardKey<'_>) -> Result<Placement, Error> {
         self.rule
-            .place(&key.to_shard_key())
+            .place(key)
             .map_err(|error| error.into_error(self.name))
     }
 }
