@@ -1,10 +1,17 @@
 //! The one error type of the crate, and how it travels through Diesel's.
 
+mod cause;
+mod config;
+mod through_diesel;
+
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
 use crate::name::{KeyspaceName, Role, ShardName, WorkloadName};
+
+pub use cause::{RollbackReason, UnavailableCause};
+pub use config::{ConfigErrors, ConfigProblem};
 
 /// Everything this crate can refuse or report.
 ///
@@ -292,152 +299,6 @@ pub enum Error {
 /// A cause of any type.
 pub type BoxError = Box<dyn StdError + Send + Sync + 'static>;
 
-/// Why a transaction was rolled back.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum RollbackReason {
-    /// A statement failed, its error was swallowed, and the server refuses to commit what is left.
-    FailedStatement,
-    /// The server ended the transaction by itself, for example to break a deadlock.
-    EndedByServer,
-    /// A `COMMIT` or `ROLLBACK` written by hand ended the transaction before its scope.
-    EndedByHand,
-    /// The connection was lost.
-    ConnectionLost,
-    /// The closure left a transaction open that it had begun by hand, or ended one that was not its
-    /// own.
-    Unbalanced,
-}
-
-impl fmt::Display for RollbackReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::FailedStatement => {
-                "was rolled back: a statement in it had failed, and the server does not commit what is left; let the error out of the closure, or wrap the statement in a savepoint"
-            }
-            Self::EndedByServer => {
-                "was rolled back: the server ended it after an error, nothing more was sent; run the whole transaction again"
-            }
-            Self::EndedByHand => {
-                "is over: a COMMIT or ROLLBACK written by hand ended it before its scope, nothing more was sent"
-            }
-            Self::Unbalanced => {
-                "was given up: its closure began or ended transactions by hand, and not in pairs"
-            }
-            Self::ConnectionLost => {
-                "is gone: the connection was lost; run the whole transaction again"
-            }
-        })
-    }
-}
-
-/// Why a node could not be used, as an operator tells the cases apart.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Hash)]
-#[non_exhaustive]
-pub enum UnavailableCause {
-    /// No such host, no route to it, or no such socket or file.
-    Unreachable,
-    /// The host answers, but nothing listens there.
-    Refused,
-    /// The server does not accept the user or the password.
-    Authentication,
-    /// The host accepted and said nothing within `connect_timeout`.
-    Timeout,
-    /// The server has no free connection slot (`too many connections`).
-    ServerFull,
-    /// The server refuses connections for now: starting up, shutting down, or recovering.
-    NotReady,
-    /// The server answered, but not as wanted (no such database, TLS refused, set-up failed ..).
-    Other,
-}
-
-impl UnavailableCause {
-    /// A short, stable word for metrics and logs.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Unreachable => "unreachable",
-            Self::Refused => "refused",
-            Self::Authentication => "authentication",
-            Self::Timeout => "timeout",
-            Self::ServerFull => "server full",
-            Self::NotReady => "not ready",
-            Self::Other => "other",
-        }
-    }
-}
-
-impl serde::Serialize for UnavailableCause {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
-    }
-}
-
-impl fmt::Display for UnavailableCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unreachable => "the host or file cannot be reached",
-            Self::Refused => "connection refused",
-            Self::Authentication => "the server rejects the user or password",
-            Self::Timeout => "no answer within the connect timeout",
-            Self::ServerFull => "the server has no free connection slot",
-            Self::NotReady => "the server is not accepting connections at the moment",
-            Self::Other => "connecting failed",
-        })
-    }
-}
-
-/// One thing that is wrong with a configuration.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct ConfigProblem {
-    /// Where it was said: a file, `the environment variable X`, `the builder`.
-    pub origin: String,
-    /// The key, in dotted form: `shards.order-0.url`.
-    pub key: String,
-    /// What is wrong, and what to do.
-    pub message: String,
-}
-
-impl fmt::Display for ConfigProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.origin.is_empty() {
-            write!(f, "{}: ", self.origin)?;
-        }
-        if !self.key.is_empty() {
-            write!(f, "{}: ", self.key)?;
-        }
-        f.write_str(&self.message)
-    }
-}
-
-/// All problems of one configuration: never only the first.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct ConfigErrors(pub(crate) Vec<ConfigProblem>);
-
-impl ConfigErrors {
-    /// The problems, in the order of the configuration.
-    #[must_use]
-    pub fn problems(&self) -> &[ConfigProblem] {
-        &self.0
-    }
-}
-
-impl fmt::Display for ConfigErrors {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.as_slice() {
-            [one] => write!(f, "invalid configuration: {one}"),
-            many => {
-                write!(f, "invalid configuration ({} problems):", many.len())?;
-                for problem in many {
-                    write!(f, "\n  - {problem}")?;
-                }
-                Ok(())
-            }
-        }
-    }
-}
-
 impl Error {
     /// The shard this error is about, where one is known.
     #[must_use]
@@ -468,108 +329,6 @@ impl Error {
             | Self::UnknownWorkload { .. }
             | Self::Config(_) => None,
         }
-    }
-
-    /// Finds an `Error` in the chain of causes of any error, Diesel's and r2d2's included.
-    ///
-    /// Walking [`source`](StdError::source) by hand is not enough:
-    /// [`QueryBuilderError`](diesel::result::Error::QueryBuilderError) answers with the source *of*
-    /// the error it holds, and so skips it.
-    #[must_use]
-    pub fn find<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Self> {
-        let mut next = Some(error);
-        while let Some(error) = next {
-            if let Some(found) = Self::find_here(error) {
-                return Some(found);
-            }
-            next = error.source();
-        }
-        None
-    }
-
-    fn find_here<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Self> {
-        if let Some(found) = error.downcast_ref::<Self>() {
-            return Some(found);
-        }
-        if let Some(diesel) = error.downcast_ref::<diesel::result::Error>() {
-            return Self::find_in_diesel(diesel);
-        }
-        // Boxes of the standard library answer with the source of what they hold, and so skip it.
-        if let Some(found) = error.downcast_ref::<Box<Self>>() {
-            return Some(found);
-        }
-        if let Some(found) = error.downcast_ref::<std::sync::Arc<Self>>() {
-            return Some(found);
-        }
-        if let Some(diesel) = error.downcast_ref::<Box<diesel::result::Error>>() {
-            return Self::find_in_diesel(diesel);
-        }
-        if let Some(io) = error.downcast_ref::<std::io::Error>() {
-            return Self::find(io.get_ref()?);
-        }
-        if let Some(diesel::result::ConnectionError::CouldntSetupConfiguration(diesel)) =
-            error.downcast_ref()
-        {
-            return Self::find_in_diesel(diesel);
-        }
-        #[cfg(feature = "r2d2")]
-        match error.downcast_ref::<diesel::r2d2::Error>() {
-            Some(diesel::r2d2::Error::QueryError(diesel)) => return Self::find_in_diesel(diesel),
-            Some(diesel::r2d2::Error::ConnectionError(connection)) => {
-                return Self::find(connection);
-            }
-            None => {}
-        }
-        None
-    }
-
-    fn find_in_diesel(error: &diesel::result::Error) -> Option<&Self> {
-        use diesel::result::Error as D;
-        match error {
-            D::QueryBuilderError(inner)
-            | D::DeserializationError(inner)
-            | D::SerializationError(inner) => Self::find(&**inner),
-            D::RollbackErrorOnCommit {
-                rollback_error,
-                commit_error,
-            } => {
-                Self::find_in_diesel(commit_error).or_else(|| Self::find_in_diesel(rollback_error))
-            }
-            _ => None,
-        }
-    }
-}
-
-impl From<Error> for diesel::result::Error {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::Database { source, .. } => source,
-            other => Self::QueryBuilderError(Box::new(other)),
-        }
-    }
-}
-
-impl From<diesel::result::Error> for Error {
-    fn from(error: diesel::result::Error) -> Self {
-        match error {
-            diesel::result::Error::QueryBuilderError(inner) => match inner.downcast::<Self>() {
-                Ok(own) => *own,
-                Err(inner) => Self::Database {
-                    shard: None,
-                    source: diesel::result::Error::QueryBuilderError(inner),
-                },
-            },
-            source => Self::Database {
-                shard: None,
-                source,
-            },
-        }
-    }
-}
-
-impl From<ConfigErrors> for Error {
-    fn from(errors: ConfigErrors) -> Self {
-        Self::Config(errors)
     }
 }
 

@@ -1,0 +1,98 @@
+//! The causes that an operator tells apart.
+
+use std::fmt;
+
+/// Why a transaction was rolled back.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum RollbackReason {
+    /// A statement failed, its error was swallowed, and the server refuses to commit what is left.
+    FailedStatement,
+    /// The server ended the transaction by itself, for example to break a deadlock.
+    EndedByServer,
+    /// A `COMMIT` or `ROLLBACK` written by hand ended the transaction before its scope.
+    EndedByHand,
+    /// The connection was lost.
+    ConnectionLost,
+    /// The closure left a transaction open that it had begun by hand, or ended one that was not its
+    /// own.
+    Unbalanced,
+}
+
+impl fmt::Display for RollbackReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::FailedStatement => {
+                "was rolled back: a statement in it had failed, and the server does not commit what is left; let the error out of the closure, or wrap the statement in a savepoint"
+            }
+            Self::EndedByServer => {
+                "was rolled back: the server ended it after an error, nothing more was sent; run the whole transaction again"
+            }
+            Self::EndedByHand => {
+                "is over: a COMMIT or ROLLBACK written by hand ended it before its scope, nothing more was sent"
+            }
+            Self::Unbalanced => {
+                "was given up: its closure began or ended transactions by hand, and not in pairs"
+            }
+            Self::ConnectionLost => {
+                "is gone: the connection was lost; run the whole transaction again"
+            }
+        })
+    }
+}
+
+/// Why a node could not be used, as an operator tells the cases apart.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Hash)]
+#[non_exhaustive]
+pub enum UnavailableCause {
+    /// No such host, no route to it, or no such socket or file.
+    Unreachable,
+    /// The host answers, but nothing listens there.
+    Refused,
+    /// The server does not accept the user or the password.
+    Authentication,
+    /// The host accepted and said nothing within `connect_timeout`.
+    Timeout,
+    /// The server has no free connection slot (`too many connections`).
+    ServerFull,
+    /// The server refuses connections for now: starting up, shutting down, or recovering.
+    NotReady,
+    /// The server answered, but not as wanted (no such database, TLS refused, set-up failed ..).
+    Other,
+}
+
+impl UnavailableCause {
+    /// A short, stable word for metrics and logs.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unreachable => "unreachable",
+            Self::Refused => "refused",
+            Self::Authentication => "authentication",
+            Self::Timeout => "timeout",
+            Self::ServerFull => "server full",
+            Self::NotReady => "not ready",
+            Self::Other => "other",
+        }
+    }
+}
+
+impl serde::Serialize for UnavailableCause {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl fmt::Display for UnavailableCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unreachable => "the host or file cannot be reached",
+            Self::Refused => "connection refused",
+            Self::Authentication => "the server rejects the user or password",
+            Self::Timeout => "no answer within the connect timeout",
+            Self::ServerFull => "the server has no free connection slot",
+            Self::NotReady => "the server is not accepting connections at the moment",
+            Self::Other => "connecting failed",
+        })
+    }
+}
