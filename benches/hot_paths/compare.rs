@@ -2,8 +2,9 @@
 //!
 //! Each is cut into batches of a few dozen microseconds, so that most batches lie between two
 //! interruptions, and the batches of both sides take turns, so that a slow spell hits both. Of the
-//! times of one side the lower quartile counts: interruptions only ever add time, and unlike the
-//! minimum the quartile does not rest on one lucky batch. "Theirs" is measured twice in each turn,
+//! many thousand times of one side the one counts that a twentieth of them stays below:
+//! interruptions and a neighbour on the same core only ever add time, and unlike the minimum it
+//! does not rest on one lucky batch. "Theirs" is measured twice in each turn,
 //! as if it were two things (A/A): how far that ratio is from 1 is how far the others may be off.
 
 use std::time::{Duration, Instant};
@@ -72,7 +73,7 @@ pub(crate) fn compare(ours: &mut Work, theirs: &mut Work, span: Duration) -> Fou
         }
         turn += 1;
     }
-    let [ours, theirs, theirs_again] = times.map(lower_quartile);
+    let [ours, theirs, theirs_again] = times.map(undisturbed);
     Found {
         ours,
         theirs,
@@ -90,13 +91,13 @@ pub(crate) fn measure(ours: &mut Work, span: Duration) -> (f64, f64) {
             times.push(ours.times(batch).as_nanos() as f64 / batch as f64);
         }
     }
-    let [first, second] = times.map(lower_quartile);
+    let [first, second] = times.map(undisturbed);
     (first, second)
 }
 
-fn lower_quartile(mut times: Vec<f64>) -> f64 {
+fn undisturbed(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
-    times.get(times.len() / 4).copied().unwrap_or(f64::NAN)
+    times.get(times.len() / 20).copied().unwrap_or(f64::NAN)
 }
 
 /// A line for the table of `scripts/bench`: a comparison.

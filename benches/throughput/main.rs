@@ -26,10 +26,14 @@ use schema::rows;
 use support::keys::Random;
 use support::{Mode, median};
 
+/// Names another folder for the databases, such as one on the disk that is in question.
+const FOLDER: &str = "DIESEL_SHARDED_BENCH_FOLDER";
+
 fn main() {
     let mode = Mode::of_process();
     // On the disk of the target folder: a folder for temporary files may be memory.
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder on a disk");
+    let parent = std::env::var_os(FOLDER).unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into());
+    let folder = tempfile::tempdir_in(parent).expect("a folder for the databases");
     inserts(mode, folder.path());
     checkouts(mode, folder.path());
 }
@@ -219,8 +223,8 @@ fn inserts(mode: Mode, folder: &Path) {
                 });
             }));
         }
-        let rounds = if mode == Mode::Full { 9 } else { 2 };
-        let found = in_turn(&settings, rounds, mode.span(Duration::from_millis(700)));
+        let rounds = if mode == Mode::Full { 15 } else { 3 };
+        let found = in_turn(&settings, rounds, mode.span(Duration::from_millis(500)));
         if mode == Mode::Smoke {
             continue;
         }

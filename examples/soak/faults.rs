@@ -1,7 +1,7 @@
 //! What an error says about a write, and what to call it in the table.
 
 use diesel::result::{DatabaseErrorKind as Kind, Error as DieselError};
-use diesel_sharded::Error;
+use diesel_sharded::{Error, UnavailableCause};
 
 /// Whether an error at, or after, the commit means that nothing was committed.
 pub(crate) fn says_not_there(error: &Error) -> bool {
@@ -26,21 +26,26 @@ pub(crate) fn says_not_there(error: &Error) -> bool {
 
 /// Whether an error is one that no killing, stopping or reloading explains.
 pub(crate) fn is_a_fault(error: &Error) -> bool {
-    match error {
+    !matches!(
+        error,
         Error::Unavailable { .. }
-        | Error::PoolExhausted { .. }
-        | Error::RolledBack { .. }
-        | Error::ShardOffline { .. }
-        | Error::ShardReadOnly { .. }
-        | Error::UnknownShard { .. }
-        | Error::Database { .. } => false,
-        _ => true,
-    }
+            | Error::PoolExhausted { .. }
+            | Error::RolledBack { .. }
+            | Error::ShardOffline { .. }
+            | Error::ShardReadOnly { .. }
+            | Error::UnknownShard { .. }
+            | Error::Database { .. }
+    )
 }
 
 /// A line of the table: one word for a kind of error, however its text differs.
 pub(crate) fn name(error: &Error) -> String {
     match error {
+        Error::Unavailable {
+            cause: UnavailableCause::Other,
+            source: Some(source),
+            ..
+        } => format!("Unavailable: other, {}", gist(&source.to_string())),
         Error::Unavailable { cause, .. } => format!("Unavailable: {}", cause.as_str()),
         Error::RolledBack { reason, .. } => format!("RolledBack: {reason:?}"),
         Error::Database { source, .. } => match source {

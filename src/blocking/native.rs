@@ -12,7 +12,9 @@ mod postgres {
 
     use crate::blocking::ShardedConnection;
     use crate::blocking::begin::{BeginOptions, Isolation};
+    use crate::blocking::slot::Flags;
     use crate::blocking::transaction_manager::Outcome;
+    use crate::route::into_caller;
     use crate::topology::UrlKind;
 
     impl ShardedConnection<PgConnection> {
@@ -89,8 +91,18 @@ mod postgres {
             F: FnOnce(&mut ShardedConnection<PgConnection>) -> Result<T, E>,
             E: From<DieselError>,
         {
-            let mut begin = self
-                .options
+            let mut options = self.options;
+            if self
+                .conn
+                .ready()
+                .map_err(into_caller)?
+                .flags
+                .any(Flags::SHARD_READ_ONLY)
+            {
+                // The shard says more than the transaction.
+                options.read_only = options.read_only.filter(|read_only| *read_only);
+            }
+            let mut begin = options
                 .sql(UrlKind::Postgres)
                 .unwrap_or_else(|what| unreachable!("PostgreSQL has {what} transactions"));
             // A plain BEGIN would become a savepoint inside another transaction; this may not.

@@ -41,6 +41,9 @@ impl<C: NodeConnection> Reloaded<C> {
     pub fn drain(&self, grace: Duration) -> Vec<ShardName> {
         let deadline = Instant::now() + grace;
         loop {
+            for node in &self.retired {
+                node.sweep();
+            }
             let mut busy: Vec<ShardName> = self
                 .retired
                 .iter()

@@ -1,5 +1,6 @@
 //! One physical connection and what is known about its state.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Instant;
 
@@ -208,12 +209,23 @@ impl<C: NodeConnection> Slot<C> {
 
     /// Takes back what the last user has set in the session, where the application asked for it.
     fn forget_session(&mut self, reset: bool, on_return: Option<&OnReturn<C>>) -> bool {
+        if !reset && on_return.is_none() {
+            return true;
+        }
+        // What is reset here may include that the shard is read-only; the next checkout says it anew.
+        if self.set_shard_read_only(false).is_err() {
+            return false;
+        }
         let dirty = self.flags.any(Flags::DIRTY);
-        (!reset
-            || self
-                .muted(|conn| conn.reset_session(dirty))
-                .unwrap_or(false))
-            && on_return.is_none_or(|f| self.muted(|conn| f(conn)).is_ok())
+        // A panic must not pass through r2d2, which would count the connection for ever.
+        let forgotten = catch_unwind(AssertUnwindSafe(|| {
+            (!reset
+                || self
+                    .muted(|conn| conn.reset_session(dirty))
+                    .unwrap_or(false))
+                && on_return.is_none_or(|f| self.muted(|conn| f(conn)).is_ok())
+        }));
+        forgotten.unwrap_or(false)
     }
 
     /// Tells the session whether it may write, where it does not know yet.
@@ -347,6 +359,9 @@ impl Noter<'_> {
         }
         if failure.retryable {
             self.flags.set(Flags::RETRYABLE);
+        }
+        if failure.unusable {
+            self.flags.set(Flags::RETIRE);
         }
         if failure.connection_lost {
             self.flags.set(Flags::LOST);

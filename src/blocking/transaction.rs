@@ -62,6 +62,9 @@ impl<C: NodeConnection> TransactionBuilder<C> {
     /// Runs the transaction again, up to `times` times, when it failed by a serialization failure or
     /// a deadlock. The closure is then called more than once, hence `FnMut`.
     ///
+    /// A failure of a statement that ran on the raw connection (a helper that takes
+    /// `&mut PgConnection`) is not seen here, so it is not retried.
+    ///
     /// ```
     /// # #[cfg(feature = "sqlite")] fn main() -> Result<(), diesel_sharded::Error> {
     /// # use diesel::connection::SimpleConnection;
@@ -164,7 +167,10 @@ impl<C: NodeConnection> Transaction<C> {
         E: From<DieselError>,
     {
         let shard = self.at.shard;
-        let pin = match stack::pin(self.manager.topology().id(), self.at) {
+        let Some(node) = conn.lease.as_ref().map(|lease| lease.node().id()) else {
+            unreachable!("a checked-out connection is bound");
+        };
+        let pin = match stack::pin(self.manager.topology().id(), self.at, node) {
             Ok(pin) => pin,
             Err(error) => return (Err(into_caller(error)), false),
         };

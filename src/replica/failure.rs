@@ -17,6 +17,8 @@ pub(crate) struct StatementFailure {
     pub(crate) transaction_lost: bool,
     /// The node takes no writes (any more).
     pub(crate) read_only: bool,
+    /// The session has lost something that the client still counts on: close it when it comes back.
+    pub(crate) unusable: bool,
     /// The same transaction may succeed when it is run again from its start.
     pub(crate) retryable: bool,
 }
@@ -37,7 +39,8 @@ const LOST: [&str; 12] = [
 ];
 
 /// Texts of MySQL 1290 and 1836, MariaDB's and PostgreSQL's words for the same.
-const READ_ONLY: [&str; 5] = [
+const READ_ONLY: [&str; 6] = [
+    "in a read only transaction",
     "attempt to write a readonly database",
     "--read-only option",
     "--super-read-only option",
@@ -105,6 +108,7 @@ const CONNECT: [(UnavailableCause, &[&str]); 6] = [
             "no pg_hba.conf entry",
             "is not permitted to log in",
             "access denied",
+            "is not allowed to connect to",
         ],
     ),
     (
@@ -232,6 +236,13 @@ mod tests {
     }
 
     #[test]
+    fn a_statement_cache_emptied_on_the_server_alone_makes_a_session_unusable() {
+        let text = "prepared statement \"__diesel_stmt_0\" does not exist";
+        let failure = statement_failure(false, &database(DatabaseErrorKind::Unknown, text));
+        assert!(failure.unusable && !failure.connection_lost);
+    }
+
+    #[test]
     fn lost_connections_and_read_only_nodes_are_recognised() {
         for error in [
             database(DatabaseErrorKind::ClosedConnection, ""),
@@ -253,6 +264,10 @@ mod tests {
         }
         for error in [
             database(DatabaseErrorKind::ReadOnlyTransaction, ""),
+            database(
+                DatabaseErrorKind::Unknown,
+                "Cannot execute statement in a READ ONLY transaction",
+            ),
             database(
                 DatabaseErrorKind::Unknown,
                 "The MariaDB server is running with the --read-only option so it cannot execute this statement",

@@ -5,6 +5,7 @@
 //! entries. A [`Barrier`](Kind::Barrier) hides what lies beneath it from its own topology.
 
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 
@@ -30,12 +31,25 @@ pub(crate) struct Located {
     pub(crate) class: Option<WorkloadName>,
 }
 
+/// Tells the pools of all nodes apart for the life of the process; one that replaces another is
+/// another.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct NodeId(u64);
+
+impl NodeId {
+    pub(crate) fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     /// Work is to go to this shard.
     Route(Located),
-    /// Work is to go to this shard, and a transaction is open there in this scope.
-    Pin(Located),
+    /// Work is to go to this shard, and a transaction is open there in this scope, on a connection of
+    /// this node.
+    Pin(Located, NodeId),
     /// The topology starts anew here: no outer route, no outer pin.
     Barrier,
 }
@@ -43,7 +57,7 @@ enum Kind {
 impl Kind {
     fn has_class(self) -> bool {
         match self {
-            Self::Route(at) | Self::Pin(at) => at.class.is_some(),
+            Self::Route(at) | Self::Pin(at, _) => at.class.is_some(),
             Self::Barrier => false,
         }
     }
@@ -80,7 +94,7 @@ impl Stack {
 
     #[inline]
     fn push(&mut self, topology: TopologyId, mut kind: Kind) -> Token {
-        if let Kind::Route(at) | Kind::Pin(at) = &mut kind {
+        if let Kind::Route(at) | Kind::Pin(at, _) = &mut kind {
             self.inherit(topology, at);
         }
         self.classed += u32::from(kind.has_class());
@@ -138,14 +152,14 @@ impl Stack {
 
     fn top(&self, topology: TopologyId) -> Option<Located> {
         self.visible(topology).find_map(|entry| match entry.kind {
-            Kind::Route(at) | Kind::Pin(at) => Some(at),
+            Kind::Route(at) | Kind::Pin(at, _) => Some(at),
             Kind::Barrier => None,
         })
     }
 
     fn pin(&self, topology: TopologyId) -> Option<ShardName> {
         self.visible(topology).find_map(|entry| match entry.kind {
-            Kind::Pin(at) => Some(at.shard),
+            Kind::Pin(at, _) => Some(at.shard),
             Kind::Route(_) | Kind::Barrier => None,
         })
     }
@@ -202,10 +216,10 @@ fn pinned_elsewhere(pinned: ShardName, wanted: ShardName) -> Error {
 }
 
 /// Pushes a route that is pinned, unless the scope is pinned already.
-pub(crate) fn pin(topology: TopologyId, at: Located) -> Result<Scope, Error> {
+pub(crate) fn pin(topology: TopologyId, at: Located, node: NodeId) -> Result<Scope, Error> {
     with(|stack| {
         may_check_out(stack, topology, at.shard)?;
-        Ok(Scope::new(stack.push(topology, Kind::Pin(at))))
+        Ok(Scope::new(stack.push(topology, Kind::Pin(at, node))))
     })
     .unwrap_or_else(|| Err(thread_is_ending()))
 }
@@ -256,16 +270,16 @@ pub(crate) fn top(topology: TopologyId) -> Option<Located> {
     .flatten()
 }
 
-/// The shards whose transactions the thread has open in this topology, with the workload class of
-/// each, barriers or not; a shard comes once for each of its transactions.
-pub(crate) fn held(topology: TopologyId) -> Vec<(ShardName, Option<WorkloadName>)> {
+/// The shards whose transactions the thread has open in this topology, with the node of each,
+/// barriers or not; a shard comes once for each of its transactions.
+pub(crate) fn held(topology: TopologyId) -> Vec<(ShardName, NodeId)> {
     with(|stack| {
         stack
             .entries
             .iter()
             .filter(|entry| entry.topology == topology)
             .filter_map(|entry| match entry.kind {
-                Kind::Pin(at) => Some((at.shard, at.class)),
+                Kind::Pin(at, node) => Some((at.shard, node)),
                 Kind::Route(_) | Kind::Barrier => None,
             })
             .collect()
@@ -283,7 +297,7 @@ pub(crate) fn capture() -> SmallVec<[(TopologyId, Located); 1]> {
                 continue;
             }
             seen.push(entry.topology);
-            if let Kind::Route(at) | Kind::Pin(at) = entry.kind {
+            if let Kind::Route(at) | Kind::Pin(at, _) = entry.kind {
                 topmost.push((entry.topology, at));
             }
         }
@@ -315,7 +329,7 @@ pub(crate) fn replace(routes: &[(TopologyId, Located)]) -> Result<Replaced, Erro
         };
         for entry in &stack.entries {
             // A pin beneath a barrier is hidden, here as there.
-            if matches!(entry.kind, Kind::Pin(_) | Kind::Barrier) {
+            if matches!(entry.kind, Kind::Pin(..) | Kind::Barrier) {
                 inner.push(entry.topology, entry.kind);
             }
         }

@@ -14,6 +14,9 @@ type Way = (
     fn(&mut Sharded, &str) -> QueryResult<()>,
 );
 
+/// Something done to a connection.
+type Do = fn(&mut Sharded) -> QueryResult<()>;
+
 const WAYS: [Way; 5] = [
     ("batch_execute", true, |conn, sql| conn.batch_execute(sql)),
     ("sql_query", true, |conn, sql| {
@@ -266,7 +269,7 @@ fn a_level_opened_through_a_transaction_manager_and_left_open_is_unbalanced() {
     let fleet = Fleet::new(&["a"]);
     let shards = fleet.manager_of_size(1);
     type Tm<C> = <C as Connection>::TransactionManager;
-    let opens: [(&str, fn(&mut Sharded) -> QueryResult<()>); 3] = [
+    let opens: [(&str, Do); 3] = [
         ("ours", |conn| Tm::<Sharded>::begin_transaction(conn)),
         ("inner", |conn| {
             AnsiTransactionManager::begin_transaction(conn.inner()?)
@@ -304,7 +307,7 @@ fn a_level_closed_too_many_through_a_transaction_manager_is_an_error() {
     let fleet = Fleet::new(&["a"]);
     let shards = fleet.manager_of_size(1);
     type Tm<C> = <C as Connection>::TransactionManager;
-    let closes: [(&str, fn(&mut Sharded) -> QueryResult<()>); 6] = [
+    let closes: [(&str, Do); 6] = [
         ("our commit", |conn| Tm::<Sharded>::commit_transaction(conn)),
         ("our rollback", |conn| {
             Tm::<Sharded>::rollback_transaction(conn)
@@ -373,7 +376,7 @@ fn a_transaction_left_open_through_a_manager_does_not_reach_the_next_user() {
     let fleet = Fleet::new(&["a"]);
     let shards = fleet.manager_of_size(1);
     type Tm<C> = <C as Connection>::TransactionManager;
-    let opens: [(&str, fn(&mut Sharded) -> QueryResult<()>); 2] = [
+    let opens: [(&str, Do); 2] = [
         ("ours", |conn| Tm::<Sharded>::begin_transaction(conn)),
         ("raw", |conn| {
             AnsiTransactionManager::begin_transaction(&mut **conn)

@@ -168,7 +168,8 @@ fn a_scope_that_holds_the_last_connection_it_asks_for_is_told_at_once() {
     let began = Instant::now();
     shards
         .transaction_on("a", |conn| {
-            let asks: [(&str, &dyn Fn() -> Result<(), Error>); 4] = [
+            type Ask<'a> = (&'a str, &'a dyn Fn() -> Result<(), Error>);
+            let asks: [Ask<'_>; 4] = [
                 ("get_on", &|| shards.get_on("a").map(drop)),
                 ("get", &|| shards.on("a", || shards.get().map(drop))),
                 ("transaction_on", &|| shards.transaction_on("a", |_| Ok(()))),

@@ -8,15 +8,23 @@
     clippy::duplicate_mod,
     reason = "a behaviour file is compiled once per backend, with that backend's types"
 )]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(
+    clippy::unit_arg,
+    reason = "`Ok(assert_eq!(..))` is how a short closure asserts"
+)]
 
 mod support;
 
 mod architecture;
 mod compile_fail;
 mod matrix;
+#[path = "production/support.rs"]
+mod production_support;
 mod secrets;
 mod stress;
 mod surface_multi;
+mod telemetry;
 
 /// Behaviour files as modules of the backend around them.
 macro_rules! files {
@@ -41,6 +49,7 @@ macro_rules! everywhere {
             pinning: "pinning.rs",
             pool: "pool.rs",
             probe: "probe.rs",
+            production: "production/mod.rs",
             route_text: "route_text.rs",
             routes: "routes.rs",
             surface: "surface.rs",
@@ -55,6 +64,8 @@ macro_rules! on_servers {
     () => {
         files! {
             broken: "broken.rs",
+            production_open: "production/open_sessions.rs",
+            production_servers: "production/on_servers.rs",
             unavailable: "unavailable.rs",
             wire: "wire.rs",
         }
@@ -68,6 +79,9 @@ mod sqlite {
     everywhere!();
     files! {
         deferred: "deferred.rs",
+        production_deferred: "production/deferred.rs",
+        production_open: "production/open_files.rs",
+        production_sqlite: "production/sqlite.rs",
         sqlite_own: "sqlite_own.rs",
         surface_returning: "surface_returning.rs",
         surface_sqlite: "surface_sqlite.rs",
@@ -83,6 +97,8 @@ mod postgres {
     files! {
         deferred: "deferred.rs",
         postgres_own: "postgres_own.rs",
+        production_deferred: "production/deferred.rs",
+        production_postgres: "production/postgres.rs",
         surface_postgres: "surface_postgres.rs",
         surface_returning: "surface_returning.rs",
     }

@@ -1,7 +1,5 @@
 //! What only PostgreSQL does: COPY, its transaction builder, a transaction that fails as a whole.
 
-use std::io::Write;
-
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::result::{DatabaseErrorKind, Error as DieselError};

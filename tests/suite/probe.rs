@@ -172,7 +172,7 @@ fn a_test_transaction_is_open_and_stays_one() {
 }
 
 #[test]
-fn probing_under_an_open_cursorless_load_does_not_disturb_the_statement_cache() {
+fn probing_between_statements_does_not_disturb_the_statement_cache() {
     let fleet = Fleet::new(&["a"]);
     let mut conn = fleet.direct("a");
     for id in 0..50 {

@@ -105,6 +105,7 @@ where
         shown("the status", &shards.status());
         shown("the keyspace", &shards.keyspace("k").unwrap());
         shown("the route", &shards.route("a").unwrap());
+        shown("a transaction builder", &shards.transaction_builder("a"));
         for _ in 0..2 {
             told("get", &shards.get().unwrap_err());
             told("get_on", &shards.get_on("a").unwrap_err());

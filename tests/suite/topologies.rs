@@ -116,3 +116,32 @@ fn managers_of_one_topology_share_routes_and_pins() {
     let route = second.route("a").unwrap();
     assert_eq!(route.run(|| here(&one)).unwrap(), "a");
 }
+
+#[test]
+fn one_database_under_two_names_is_refused_unless_it_is_said() {
+    let fleet = Fleet::new(&["a"]);
+    let twice = || fleet.builder().shard("b", fleet.url("a"));
+    let error = twice().build().unwrap_err();
+    assert!(matches!(error, Error::Config(_)), "{error:?}");
+    let text = crate::support::said(&error);
+    assert!(
+        text.contains("shards.a") || text.contains("shards.b"),
+        "{text}"
+    );
+
+    let shards = twice().shared_database(true).build().unwrap();
+    for name in ["a", "b"] {
+        assert_eq!(shards.on(name, || here(&shards)).unwrap(), "a");
+        assert_eq!(shards.get_on(name).unwrap().shard().unwrap(), name);
+    }
+    // The pin is of the shard by name, whatever the database.
+    shards
+        .transaction_on("a", |_| {
+            assert!(matches!(
+                shards.get_on("b"),
+                Err(Error::PinnedElsewhere { .. })
+            ));
+            Ok::<_, Error>(())
+        })
+        .unwrap();
+}

@@ -7,7 +7,7 @@ use diesel::prelude::*;
 use diesel_sharded::blocking::NodeConnection;
 use diesel_sharded::{Error, PoolConfig};
 
-use super::backend::{Conn, Fleet, Manager, NAME, insert, open, whoami};
+use super::backend::{Conn, Fleet, Manager, NAME, insert, open, session, whoami};
 use crate::support::{pool, proxy::Proxy};
 
 const LONG: Duration = Duration::from_secs(600);
@@ -260,11 +260,22 @@ impl AnsiBegin {
 }
 
 #[test]
-fn errors_without_a_transaction_do_not_leak_into_error_types() {
+fn a_statement_that_is_wrong_costs_no_reconnect() {
     let fleet = Fleet::new(&["a"]);
-    let (_proxy, shards) = watched(&fleet, pool(1));
-    let error = shards
-        .transaction_on("a", |conn| Ok::<_, Error>(conn.batch_execute("nonsense")?))
-        .unwrap_err();
-    assert!(matches!(error, Error::Database { .. }), "{error:?}");
+    let (proxy, shards) = watched(&fleet, pool(1).alive_bypass(LONG));
+    let wrong = || {
+        let wrong = shards.transaction_on("a", |conn| {
+            conn.batch_execute("nonsense")?;
+            Ok::<_, Error>(())
+        });
+        assert!(matches!(wrong, Err(Error::Database { .. })), "{wrong:?}");
+    };
+    let before = session(&mut shards.get_on("a").unwrap()).unwrap();
+    // Twice, because the first check prepares its statement.
+    wrong();
+    wrong();
+    let (third, fourth) = (cost(&proxy, wrong), cost(&proxy, wrong));
+    assert_eq!(third, fourth, "nothing adds up");
+    let after = session(&mut shards.get_on("a").unwrap()).unwrap();
+    assert_eq!(before, after);
 }

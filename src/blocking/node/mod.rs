@@ -22,7 +22,7 @@ use super::slot::Flags;
 use crate::error::{Error, UnavailableCause};
 use crate::name::{Role, ShardName, WorkloadName};
 use crate::replica::Verdict;
-use crate::route::stack;
+use crate::route::stack::{self, NodeId};
 use crate::telemetry::{self, NodeMeters};
 use crate::topology::{DatabaseUrl, NodeSpec, PoolSettings, Topology};
 
@@ -105,6 +105,10 @@ impl<C: NodeConnection> Node<C> {
         &self.shared.topology
     }
 
+    pub(crate) fn id(&self) -> NodeId {
+        self.shared.id
+    }
+
     pub(crate) fn shard(&self) -> ShardName {
         self.shared.shard()
     }
@@ -184,8 +188,8 @@ impl<C: NodeConnection> Node<C> {
                 shared.meters.waited(start.elapsed());
                 return Ok(Some(lease));
             }
-            let own = (shared.shard(), shared.class);
-            if held.iter().filter(|held| **held == own).count() >= size as usize {
+            let own = held.iter().filter(|(_, node)| *node == shared.id).count();
+            if own >= size as usize {
                 let error = Error::WouldDeadlock {
                     shard: shared.shard(),
                     role: shared.role(),
@@ -269,6 +273,9 @@ impl<C: NodeConnection> Node<C> {
             self.shared.wake(Condvar::notify_all);
         }
         lock(&self.shared.ready).push(made?);
+        if self.shared.is_retired() {
+            self.sweep();
+        }
         Ok(())
     }
 
@@ -303,7 +310,7 @@ impl<C: NodeConnection> Node<C> {
     }
 
     #[cold]
-    fn exhausted(&self, start: Instant, held: &[(ShardName, Option<WorkloadName>)]) -> Error {
+    fn exhausted(&self, start: Instant, held: &[(ShardName, NodeId)]) -> Error {
         self.shared.meters.exhausted();
         Error::PoolExhausted {
             shard: self.shard(),
@@ -314,16 +321,31 @@ impl<C: NodeConnection> Node<C> {
         }
     }
 
-    /// Takes the node out of service: idle connections are closed now, those in use when they come
-    /// back, and whoever waits is sent to look again.
-    pub(crate) fn retire(&self) {
-        self.shared.retired.store(true, Ordering::Release);
+    /// Closes what lies idle in a pool that is out of service.
+    pub(crate) fn sweep(&self) {
         lock(&self.shared.ready).clear();
         if let Some(pool) = self.pool.get() {
             while let Some(pooled) = pool.try_get() {
                 pooled.flags.set(Flags::RETIRE);
             }
         }
+    }
+
+    /// A connection has come back.
+    #[inline]
+    fn returned(&self) {
+        if self.shared.is_retired() {
+            // It may have come back before it could know.
+            self.sweep();
+        }
+        self.shared.wake_one();
+    }
+
+    /// Takes the node out of service: idle connections are closed now, those in use when they come
+    /// back, and whoever waits is sent to look again.
+    pub(crate) fn retire(&self) {
+        self.shared.retired.store(true, Ordering::Release);
+        self.sweep();
         // What alarms look at must not keep its last word for ever.
         if lock(&self.shared.circuit).succeeded() {
             self.shared.meters.circuit_closed();

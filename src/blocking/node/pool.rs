@@ -90,6 +90,6 @@ impl<C: NodeConnection> Lease<C> {
 impl<C: NodeConnection> Drop for Lease<C> {
     fn drop(&mut self) {
         drop(self.pooled.take());
-        self.node.shared.wake_one();
+        self.node.returned();
     }
 }

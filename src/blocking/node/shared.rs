@@ -13,6 +13,7 @@ use crate::blocking::slot::Slot;
 use crate::error::{Error, UnavailableCause};
 use crate::name::{Role, ShardName, WorkloadName};
 use crate::replica::{Circuit, Failure, Opened};
+use crate::route::stack::NodeId;
 use crate::telemetry::NodeMeters;
 use crate::topology::{NodeSpec, PoolSettings, Topology, UrlKind};
 
@@ -107,6 +108,7 @@ impl Drop for Room {
 
 /// The part of a node that its r2d2 pool knows too.
 pub(super) struct Shared<C: NodeConnection> {
+    pub(super) id: NodeId,
     pub(super) topology: Topology,
     pub(super) spec: NodeSpec,
     /// The workload class whose pool this is; `None` for the ordinary one.
@@ -153,6 +155,7 @@ impl<C: NodeConnection> Shared<C> {
             settings.max_lifetime = None;
         }
         Self {
+            id: NodeId::next(),
             topology,
             kind: spec.url.kind().unwrap_or(UrlKind::Sqlite),
             meters: NodeMeters::new(spec.shard, spec.role, class),
@@ -279,7 +282,9 @@ impl<C: NodeConnection> Shared<C> {
         let failure = match room.map(|room| self.attempt(room)) {
             None => None,
             Some(Ok(slot)) => {
-                lock(&self.ready).push(slot);
+                if !self.is_retired() {
+                    lock(&self.ready).push(slot);
+                }
                 self.wake(Condvar::notify_all);
                 return;
             }

@@ -11,6 +11,11 @@ use super::{DatabaseUrl, MASK, PRINTABLE, UrlKind, decode, parse};
 impl DatabaseUrl {
     /// A driver's message without the secrets of this URL, whatever spelling it repeats them in.
     pub(crate) fn scrub(&self, message: &str) -> String {
+        // libpq repeats what it cannot decode, which may be a password that is not this URL's.
+        let message = match message.split_once("invalid percent-encoded token") {
+            Some((before, _)) => format!("{before}invalid percent-encoded token"),
+            None => message.to_owned(),
+        };
         let mut text = message.replace(self.expose(), &self.to_string());
         for secret in self.secrets() {
             if !secret.is_empty() {

@@ -21,7 +21,11 @@ fn orders() -> KeyspaceConfig {
 }
 
 fn with(fleet: &Fleet, keyspace: KeyspaceConfig) -> Manager {
-    fleet.builder().keyspace("orders", keyspace).build().unwrap()
+    fleet
+        .builder()
+        .keyspace("orders", keyspace)
+        .build()
+        .unwrap()
 }
 
 /// The rows of the table, read past the crate.
@@ -54,7 +58,10 @@ fn assert_wrong(error: &Error, expected: &str, found: &str) {
     else {
         panic!("{error:?}");
     };
-    assert_eq!((wanted.as_str(), names.join(",")), (expected, found.to_owned()));
+    assert_eq!(
+        (wanted.as_str(), names.join(",")),
+        (expected, found.to_owned())
+    );
     assert_eq!(error.shard().unwrap(), expected);
     let text = said(error);
     assert!(text.contains(&format!("shard {expected}")), "{text}");
@@ -132,7 +139,14 @@ fn there_is_one_row_per_shard_and_keyspace_and_writing_again_changes_that_row() 
         .build()
         .unwrap();
     shards.write_identity().unwrap();
-    let print = |name: &str| shards.keyspace(name).unwrap().fingerprint().unwrap().to_string();
+    let print = |name: &str| {
+        shards
+            .keyspace(name)
+            .unwrap()
+            .fingerprint()
+            .unwrap()
+            .to_string()
+    };
     let row = |shard: &str, keyspace: &str, print: String| {
         (shard.to_owned(), keyspace.to_owned(), print, 1)
     };
@@ -168,11 +182,11 @@ fn a_changed_rule_map_or_table_is_told_unless_accepted_by_name() {
         ("kind", rule(RuleSpec::modulo(["a", "b"]))),
         ("order", rule(RuleSpec::hash(["b", "a"], 8))),
         ("map", rule(hash(8).map([(0..1, "a"), (1..8, "b")]))),
+        ("key type", rule(hash(8).key(diesel_sharded::KeyType::Text))),
         (
-            "key type",
-            rule(hash(8).key(diesel_sharded::KeyType::Text)),
+            "table count",
+            KeyspaceConfig::new(hash(8)).table("t_order", "user_id", 4),
         ),
-        ("table count", KeyspaceConfig::new(hash(8)).table("t_order", "user_id", 4)),
     ];
     for (what, change) in changes {
         let shards = with(&fleet, change.clone());
@@ -188,7 +202,10 @@ fn a_changed_rule_map_or_table_is_told_unless_accepted_by_name() {
                 else {
                     panic!("{what}: {error:?}");
                 };
-                assert_eq!((keyspace.as_str(), shard.unwrap().as_str()), ("orders", name));
+                assert_eq!(
+                    (keyspace.as_str(), shard.unwrap().as_str()),
+                    ("orders", name)
+                );
                 assert_ne!(configured, recorded, "{what}");
                 assert!(said(&error).contains("orders"));
             }
@@ -211,9 +228,17 @@ fn a_changed_rule_map_or_table_is_told_unless_accepted_by_name() {
 fn accepting_one_keyspace_accepts_no_other() {
     let fleet = Fleet::new(&["a", "b"]);
     let users = |buckets| KeyspaceConfig::new(RuleSpec::hash(["a"], buckets));
-    let builder = |users| fleet.builder().keyspace("orders", orders()).keyspace("users", users);
+    let builder = |users| {
+        fleet
+            .builder()
+            .keyspace("orders", orders())
+            .keyspace("users", users)
+    };
     builder(users(4)).build().unwrap().write_identity().unwrap();
-    let shards = builder(users(8)).accept_placement("orders").build().unwrap();
+    let shards = builder(users(8))
+        .accept_placement("orders")
+        .build()
+        .unwrap();
     let error = shards.get_on("a").unwrap_err();
     assert!(
         matches!(&error, Error::PlacementChanged { keyspace, .. } if *keyspace == "users"),

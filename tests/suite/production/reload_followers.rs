@@ -9,7 +9,10 @@ use super::super::production_open::open;
 use super::backend::{Fleet, Manager, insert, whoami};
 use crate::support::eventually;
 
-fn move_b(shards: &Manager, fleet: &Fleet) -> diesel_sharded::blocking::Reloaded<super::backend::Conn> {
+fn move_b(
+    shards: &Manager,
+    fleet: &Fleet,
+) -> diesel_sharded::blocking::Reloaded<super::backend::Conn> {
     shards
         .reload_with(|topology| topology.replace_shard("b", fleet.url("c")))
         .unwrap()
@@ -38,9 +41,7 @@ fn routes_made_before_go_by_name_and_not_by_position() {
         .iter()
         .map(|name| shards.route(name).unwrap())
         .collect();
-    let captured = shards
-        .on("c", || Ok::<_, Error>(Route::capture()))
-        .unwrap();
+    let captured = shards.on("c", || Ok::<_, Error>(Route::capture())).unwrap();
     // Everything behind `a` moves up by one, and `aa` moves it back.
     shards
         .reload_with(|topology| topology.remove_shard("a"))
@@ -113,7 +114,10 @@ fn a_second_manager_of_the_topology_follows() {
     other
         .reload_with(|topology| topology.remove_shard("b"))
         .unwrap();
-    assert!(matches!(shards.get_on("b"), Err(Error::UnknownShard { .. })));
+    assert!(matches!(
+        shards.get_on("b"),
+        Err(Error::UnknownShard { .. })
+    ));
     assert_eq!(shards.status().epoch, other.status().epoch);
     eventually("both have left the new place", || open(&fleet, "c") == 0);
 }
@@ -168,14 +172,20 @@ fn a_keyspace_looked_up_before_follows() {
     let shards = Manager::from_config(&config("")).unwrap();
     let orders = shards.keyspace("orders").unwrap();
     let place = |key: i64| -> Result<String, Error> { Ok(whoami(&mut orders.get(&key)?)?) };
-    assert_eq!((place(0).unwrap(), place(1).unwrap()), ("b".into(), "c".into()));
+    assert_eq!(
+        (place(0).unwrap(), place(1).unwrap()),
+        ("b".into(), "c".into())
+    );
     // Another keyspace that sorts before it, one shard less before its own.
     let first = "[keyspaces.first]\nshards = [\"c\"]\n";
     shards.reload(&config(first)).unwrap();
     shards
         .reload_with(|topology| topology.remove_shard("a"))
         .unwrap();
-    assert_eq!((place(0).unwrap(), place(1).unwrap()), ("b".into(), "c".into()));
+    assert_eq!(
+        (place(0).unwrap(), place(1).unwrap()),
+        ("b".into(), "c".into())
+    );
     assert_eq!(orders.shards().unwrap(), ["b", "c"]);
     // The keyspace itself may go: that is an error at its next use, and no panic.
     let without = {

@@ -20,7 +20,10 @@ fn patient(size: u32) -> PoolConfig {
 #[test]
 fn pools_that_are_replaced_under_load_cost_no_call_and_leave_no_connection() {
     let fleet = Fleet::new(&["a"]);
-    let shards = fleet.builder_with(patient(3), |_, url| url).build().unwrap();
+    let shards = fleet
+        .builder_with(patient(3), |_, url| url)
+        .build()
+        .unwrap();
     let (done, next) = (AtomicBool::new(false), AtomicI64::new(0));
     let start = Barrier::new(7);
     let failures = thread::scope(|scope| {
@@ -32,7 +35,9 @@ fn pools_that_are_replaced_under_load_cost_no_call_and_leave_no_connection() {
                     start.wait();
                     while !done.load(Ordering::SeqCst) {
                         let result = match worker % 3 {
-                            0 => shards.get_on("a").and_then(|mut conn| Ok(whoami(&mut conn)?)),
+                            0 => shards
+                                .get_on("a")
+                                .and_then(|mut conn| Ok(whoami(&mut conn)?)),
                             1 => shards.on("a", || Ok(whoami(&mut shards.get()?)?)),
                             _ => shards.transaction_on("a", |conn| {
                                 insert(conn, next.fetch_add(1, Ordering::SeqCst))?;
@@ -66,13 +71,19 @@ fn pools_that_are_replaced_under_load_cost_no_call_and_leave_no_connection() {
         assert!(busy.is_empty(), "not drained after 5 s in rounds {busy:?}");
         failures
     });
-    assert!(failures.is_empty(), "{} calls: {:?}", failures.len(), failures.first());
+    assert!(
+        failures.is_empty(),
+        "{} calls: {:?}",
+        failures.len(),
+        failures.first()
+    );
     // Every acknowledged write once.
     let written = next.into_inner();
     assert!(written > 0);
     assert_eq!(fleet.rows("a"), (0..written).collect::<Vec<_>>());
-    let size = i64::from(shards.status().nodes[0].connections);
-    eventually("only the newest pool has connections", || open(&fleet, "a") <= size);
+    eventually("only the newest pool has connections", || {
+        open(&fleet, "a") <= i64::from(shards.status().nodes[0].max_size)
+    });
     fleet.assert_nothing_open("a");
 }
 

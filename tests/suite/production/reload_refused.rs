@@ -68,7 +68,10 @@ fn one_bad_place_among_many_good_changes_refuses_them_all() {
             .replace_shard("b", nowhere)
     });
     assert!(matches!(refused, Err(Error::Unavailable { .. })));
-    assert!(matches!(shards.get_on("z"), Err(Error::UnknownShard { .. })));
+    assert!(matches!(
+        shards.get_on("z"),
+        Err(Error::UnknownShard { .. })
+    ));
     assert_untouched(&shards, &connects, 3);
 }
 
@@ -79,7 +82,11 @@ fn a_description_that_is_wrong_says_all_that_is_wrong() {
     for name in ["a", "b"] {
         here(&shards, name);
     }
-    let foreign = if NAME == "mysql" { "x.sqlite" } else { "mysql://u@h/d" };
+    let foreign = if NAME == "mysql" {
+        "x.sqlite"
+    } else {
+        "mysql://u@h/d"
+    };
     let refused = [
         shards.reload_with(|topology| topology.shard("b", "again").default_shard("nobody")),
         shards.reload_with(|topology| topology.shard("not a name", fleet.url("a"))),
@@ -92,7 +99,10 @@ fn a_description_that_is_wrong_says_all_that_is_wrong() {
         let Error::Config(problems) = &error else {
             panic!("{at}: {error:?}");
         };
-        assert!(problems.problems().len() >= if at == 0 { 2 } else { 1 }, "{error}");
+        assert!(
+            problems.problems().len() >= if at == 0 { 2 } else { 1 },
+            "{error}"
+        );
         said(&error);
     }
     assert_untouched(&shards, &connects, 2);
@@ -159,9 +169,10 @@ fn config(fleet: &Fleet, lines: &str) -> Config {
 fn a_rule_that_would_move_rows_is_refused_unless_accepted_by_name() {
     let fleet = Fleet::new(&["a", "b"]);
     let lines = |more: &str| format!("shards = [\"a\", \"b\"]\n{more}");
-    let shards = Manager::from_config(&config(&fleet, &lines(
-        "algorithm = { kind = \"hash\", buckets = 8 }",
-    )))
+    let shards = Manager::from_config(&config(
+        &fleet,
+        &lines("algorithm = { kind = \"hash\", buckets = 8 }"),
+    ))
     .unwrap();
     let orders = shards.keyspace("orders").unwrap();
     let before = orders.fingerprint().unwrap();
@@ -174,7 +185,10 @@ fn a_rule_that_would_move_rows_is_refused_unless_accepted_by_name() {
         "algorithm = { kind = \"hash\", buckets = 8, map = [{ shard = \"a\", buckets = \"0..1\" }, { shard = \"b\", buckets = \"1..8\" }] }",
     ] {
         let error = shards.reload(&config(&fleet, &lines(change))).unwrap_err();
-        let Error::PlacementChanged { keyspace, shard, .. } = &error else {
+        let Error::PlacementChanged {
+            keyspace, shard, ..
+        } = &error
+        else {
             panic!("{change}: {error:?}");
         };
         assert_eq!((keyspace.as_str(), *shard), ("orders", None));
@@ -184,7 +198,10 @@ fn a_rule_that_would_move_rows_is_refused_unless_accepted_by_name() {
     // The map in force, written down, is the same rule.
     let written = "algorithm = { kind = \"hash\", buckets = 8, map = [{ shard = \"a\", buckets = \"0..4\" }, { shard = \"b\", buckets = \"4..8\" }] }";
     shards.reload(&config(&fleet, &lines(written))).unwrap();
-    let accepted = format!("{}\n# accepted", lines("algorithm = { kind = \"hash\", buckets = 16 }"));
+    let accepted = format!(
+        "{}\n# accepted",
+        lines("algorithm = { kind = \"hash\", buckets = 16 }")
+    );
     shards.reload(&config(&fleet, &accepted)).unwrap();
     assert_ne!(orders.fingerprint().unwrap(), before);
     assert_eq!(shards.topology().epoch(), 3);
@@ -194,7 +211,8 @@ fn a_rule_that_would_move_rows_is_refused_unless_accepted_by_name() {
 fn a_shard_appended_to_a_keyspace_owns_nothing_until_the_map_says_so() {
     let fleet = Fleet::new(&["a", "b"]);
     let map = "algorithm = { kind = \"hash\", buckets = 8, map = [{ shard = \"a\", buckets = \"0..8\" }] }";
-    let shards = Manager::from_config(&config(&fleet, &format!("shards = [\"a\"]\n{map}"))).unwrap();
+    let shards =
+        Manager::from_config(&config(&fleet, &format!("shards = [\"a\"]\n{map}"))).unwrap();
     let orders = shards.keyspace("orders").unwrap();
     shards.write_identity().unwrap();
     let appended = format!("shards = [\"a\", \"b\"]\n{map}");
@@ -210,7 +228,14 @@ fn a_shard_appended_to_a_keyspace_owns_nothing_until_the_map_says_so() {
     }
     // Without a written map, appending moves buckets.
     let plain = "algorithm = { kind = \"hash\", buckets = 8 }";
-    let shards = Manager::from_config(&config(&fleet, &format!("shards = [\"a\"]\n{plain}"))).unwrap();
-    let refused = shards.reload(&config(&fleet, &format!("shards = [\"a\", \"b\"]\n{plain}")));
-    assert!(matches!(refused, Err(Error::PlacementChanged { .. })), "{refused:?}");
+    let shards =
+        Manager::from_config(&config(&fleet, &format!("shards = [\"a\"]\n{plain}"))).unwrap();
+    let refused = shards.reload(&config(
+        &fleet,
+        &format!("shards = [\"a\", \"b\"]\n{plain}"),
+    ));
+    assert!(
+        matches!(refused, Err(Error::PlacementChanged { .. })),
+        "{refused:?}"
+    );
 }

@@ -6,7 +6,9 @@ use std::thread;
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel_sharded::blocking::ShardedConnectionManager;
-use diesel_sharded::{Config, Error, Format, KeyspaceConfig, RuleSpec, ShardConfig, ShardState, Startup};
+use diesel_sharded::{
+    Config, Error, Format, KeyspaceConfig, RuleSpec, ShardConfig, ShardState, Startup,
+};
 
 use super::super::pool::counted;
 use super::backend::{Fleet, Manager, ids, insert, whoami};
@@ -47,7 +49,10 @@ const WRITES: [(&str, Write); 9] = [
     ("update", |shards, id| {
         let mut conn = shards.get_on("a")?;
         let note = items::note.eq(id.to_string());
-        Ok(diesel::update(items::table).set(note).execute(&mut conn).map(drop)?)
+        Ok(diesel::update(items::table)
+            .set(note)
+            .execute(&mut conn)
+            .map(drop)?)
     }),
     ("transaction_on", |shards, id| {
         shards.transaction_on("a", |conn| Ok(insert(conn, id).map(drop)?))
@@ -164,7 +169,10 @@ fn an_offline_shard_refuses_at_once_and_opens_nothing() {
         ("transaction_on", shards.transaction_on("a", nothing)),
         ("keyspace", keyspace.get(&1_i64).map(drop)),
         ("transaction_for", keyspace.transaction_for(&1_i64, nothing)),
-        ("retries", shards.transaction_builder("a").retries(3).run(nothing)),
+        (
+            "retries",
+            shards.transaction_builder("a").retries(3).run(nothing),
+        ),
     ];
     for (what, refused) in refusals {
         let error = refused.expect_err(what);
@@ -208,7 +216,10 @@ fn work_under_way_finishes_as_it_began() {
             ShardState::ReadOnly => {
                 assert_read_only(&insert(&mut shards.get_on("a").unwrap(), 3).unwrap_err());
             }
-            _ => assert!(matches!(shards.get_on("b"), Err(Error::ShardOffline { .. }))),
+            _ => assert!(matches!(
+                shards.get_on("b"),
+                Err(Error::ShardOffline { .. })
+            )),
         }
     }
 }
@@ -217,7 +228,9 @@ fn work_under_way_finishes_as_it_began() {
 fn a_shard_that_does_not_exist_has_no_state() {
     let fleet = Fleet::new(&["a"]);
     let shards = fleet.manager();
-    let error = shards.set_shard_state("aa", ShardState::Offline).unwrap_err();
+    let error = shards
+        .set_shard_state("aa", ShardState::Offline)
+        .unwrap_err();
     assert!(matches!(error, Error::UnknownShard { .. }), "{error:?}");
     whoami(&mut shards.get_on("a").unwrap()).unwrap();
 }
@@ -235,19 +248,33 @@ fn states_come_from_the_configuration_too() {
     };
     let shards = Manager::from_config(&config("read-only")).unwrap();
     assert_read_only(&insert(&mut shards.get_on("a").unwrap(), 1).unwrap_err());
-    assert!(matches!(shards.get_on("b"), Err(Error::ShardOffline { .. })));
+    assert!(matches!(
+        shards.get_on("b"),
+        Err(Error::ShardOffline { .. })
+    ));
     shards.reload(&config("open")).unwrap();
     insert(&mut shards.get_on("a").unwrap(), 1).unwrap();
-    assert!(matches!(shards.get_on("b"), Err(Error::ShardOffline { .. })));
+    assert!(matches!(
+        shards.get_on("b"),
+        Err(Error::ShardOffline { .. })
+    ));
     // In code, with a start that requires every node: an offline one is not asked.
     let shards = fleet
         .connecting(ShardedConnectionManager::builder())
         .shard("a", fleet.url("a"))
-        .shard("b", ShardConfig::new(fleet.url("b")).state(ShardState::Offline))
+        .shard(
+            "b",
+            ShardConfig::new(fleet.url("b")).state(ShardState::Offline),
+        )
         .startup(Startup::Require)
         .build()
         .unwrap();
-    let connections: Vec<u32> = shards.status().nodes.iter().map(|node| node.connections).collect();
+    let connections: Vec<u32> = shards
+        .status()
+        .nodes
+        .iter()
+        .map(|node| node.connections)
+        .collect();
     assert_eq!(connections, [1, 0]);
 }
 
@@ -260,7 +287,10 @@ fn all_managers_of_a_topology_go_by_its_states() {
     shards.set_shard_state("a", ShardState::ReadOnly).unwrap();
     assert_read_only(&insert(&mut other.get_on("a").unwrap(), 2).unwrap_err());
     other.set_shard_state("a", ShardState::Offline).unwrap();
-    assert!(matches!(shards.get_on("a"), Err(Error::ShardOffline { .. })));
+    assert!(matches!(
+        shards.get_on("a"),
+        Err(Error::ShardOffline { .. })
+    ));
     shards.set_shard_state("a", ShardState::Open).unwrap();
     insert(&mut other.get_on("a").unwrap(), 2).unwrap();
 }

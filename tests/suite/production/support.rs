@@ -25,9 +25,12 @@ pub(crate) fn at_port(url: &str, port: u16) -> String {
 
 /// The URL with another user.
 pub(crate) fn as_user(url: &str, user: &str, password: &str) -> String {
+    // A per cent sign that is one is the caller's to escape.
+    let password = password.replace('%', "%25");
     changed(url, |url| {
         url.set_username(user).expect("a user can be set");
-        url.set_password(Some(password)).expect("as can a password");
+        url.set_password(Some(&password))
+            .expect("as can a password");
     })
 }
 

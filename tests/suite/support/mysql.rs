@@ -8,7 +8,6 @@ use diesel::sql_types::BigInt;
 use super::server::{self, Database};
 
 pub(crate) type Conn = MysqlConnection;
-#[allow(dead_code, reason = "only some behaviour files ask")]
 pub(crate) const NAME: &str = "mysql";
 
 /// Databases of one test, gone with it.

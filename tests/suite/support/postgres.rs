@@ -8,7 +8,6 @@ use diesel::sql_types::BigInt;
 use super::server::{self, Database};
 
 pub(crate) type Conn = PgConnection;
-#[allow(dead_code, reason = "only some behaviour files ask")]
 pub(crate) const NAME: &str = "postgres";
 
 /// Databases of one test, gone with it.

@@ -88,25 +88,38 @@ impl Shared {
         let from_client = from_client.expect("a socket can be shared");
         let from_server = from_server.expect("a socket can be shared");
         std::thread::spawn(move || {
-            pump(from_client, to_server, || {
-                if asks.swap(false, Ordering::SeqCst) {
+            pump(from_client, to_server, |piece| {
+                if wants_an_answer(piece) && asks.swap(false, Ordering::SeqCst) {
                     shared.round_trips.fetch_add(1, Ordering::SeqCst);
                 }
             });
         });
         std::thread::spawn(move || {
-            pump(from_server, to_client, || {
+            pump(from_server, to_client, |_| {
                 answered.store(true, Ordering::SeqCst);
             });
         });
     }
 }
 
+/// Whether a piece of what a client says has something in it that the server answers.
+///
+/// MySQL's "close this statement" and both protocols' goodbye are not: they leave when they like.
+fn wants_an_answer(mut piece: &[u8]) -> bool {
+    loop {
+        piece = match piece {
+            [5, 0, 0, 0, 0x19, _, _, _, _, rest @ ..] => rest,
+            [1, 0, 0, 0, 1, rest @ ..] | [b'X', 0, 0, 0, 4, rest @ ..] => rest,
+            rest => return !rest.is_empty(),
+        };
+    }
+}
+
 /// Copies until one end closes; `passing` is told of every piece before it is passed on.
-fn pump(mut from: TcpStream, mut to: TcpStream, mut passing: impl FnMut()) {
+fn pump(mut from: TcpStream, mut to: TcpStream, mut passing: impl FnMut(&[u8])) {
     let mut piece = [0; 16 * 1024];
     while let Ok(length @ 1..) = from.read(&mut piece) {
-        passing();
+        passing(&piece[..length]);
         if to.write_all(&piece[..length]).is_err() {
             break;
         }

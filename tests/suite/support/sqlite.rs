@@ -6,7 +6,6 @@ use diesel::sqlite::Sqlite;
 use tempfile::TempDir;
 
 pub(crate) type Conn = SqliteConnection;
-#[allow(dead_code, reason = "only some behaviour files ask")]
 pub(crate) const NAME: &str = "sqlite";
 
 /// Databases of one test, gone with it.
