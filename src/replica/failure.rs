@@ -74,6 +74,8 @@ pub(crate) fn statement_failure(is_mysql: bool, error: &DieselError) -> Statemen
                 failure.connection_lost = LOST.iter().any(|words| text.contains(words));
                 failure.read_only = READ_ONLY.iter().any(|words| text.contains(words));
                 failure.transaction_lost = is_mysql && text.contains(MYSQL_DEADLOCK);
+                failure.unusable =
+                    text.contains("prepared statement \"") && text.contains("does not exist");
                 failure.retryable =
                     failure.transaction_lost || RETRYABLE.iter().any(|words| text.contains(words));
             }
