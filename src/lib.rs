@@ -59,3 +59,8 @@ pub use topology::{
     DatabaseUrl, Grouped, KeyspaceConfig, NodeDescription, PoolConfig, Refused, ReplicaConfig,
     ShardConfig, ShardState, Startup, TableDescription, Topology, TopologyBuilder, UrlKind,
 };
+
+/// The snippets of docs/operations.md, compiled and run with the other tests.
+#[cfg(all(doctest, feature = "sqlite", feature = "postgres", feature = "config"))]
+#[doc = include_str!("../docs/operations.md")]
+struct OperationsGuide;

@@ -130,6 +130,11 @@ const CONNECT: [(UnavailableCause, &[&str]); 6] = [
             "the database system is not yet accepting connections",
             "the database system is in recovery mode",
             "server shutdown in progress",
+            // It was there a moment ago: it stops, or somebody ends sessions.
+            "server closed the connection",
+            "terminating connection",
+            "lost connection to",
+            "server has gone away",
         ],
     ),
     (

@@ -10,9 +10,9 @@ use super::threads::Threads;
 use crate::blocking::backend::NodeConnection;
 use crate::blocking::identity;
 use crate::blocking::slot::Slot;
-use crate::error::{Error, UnavailableCause};
+use crate::error::Error;
 use crate::name::{Role, ShardName, WorkloadName};
-use crate::replica::{Circuit, Failure, Opened};
+use crate::replica::{Circuit, Failure, Opened, connect_cause};
 use crate::route::stack::NodeId;
 use crate::telemetry::NodeMeters;
 use crate::topology::{NodeSpec, PoolSettings, Topology, UrlKind};
@@ -230,9 +230,10 @@ impl<C: NodeConnection> Shared<C> {
     /// What a fresh connection goes through before anybody gets it.
     fn prepare(&self, slot: &mut Slot<C>) -> Result<(), Refused> {
         let failed = |error: diesel::result::Error| {
+            let text = self.spec.url.scrub(&error.to_string());
             Refused::Node(Failure {
-                cause: UnavailableCause::Other,
-                message: Arc::from(self.spec.url.scrub(&error.to_string())),
+                cause: connect_cause(&text),
+                message: Arc::from(text),
             })
         };
         if !self.verified.load(Ordering::Acquire) {
