@@ -11,6 +11,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use diesel::QueryResult;
 use diesel::connection::{TransactionManager, TransactionManagerStatus};
@@ -20,6 +21,7 @@ use super::backend::{NodeConnection, TransactionProbe};
 use super::connection::ShardedConnection;
 use super::slot::{Flags, Slot};
 use crate::error::{Error, RollbackReason};
+use crate::name::ShardName;
 use crate::route::stack;
 use crate::telemetry;
 use crate::topology::UrlKind;
@@ -40,6 +42,8 @@ pub struct ShardedTmState {
     depth: u32,
     /// The depth Diesel already had when the first of them began (a test transaction).
     base: u32,
+    /// Which closure that is; it moves with the connection, should somebody exchange two.
+    scope: u64,
     /// The level of the innermost closure, which is the closure's scope to end and nobody else's.
     floor: u32,
     /// Why the transaction is gone in the middle of its scope.
@@ -134,9 +138,16 @@ impl<C: NodeConnection> ShardedConnection<C> {
         self.begin(sql)?;
         let depth = self.tm.depth;
         let outer_floor = std::mem::replace(&mut self.tm.floor, depth);
+        let scope = next_scope();
+        let outer_scope = std::mem::replace(&mut self.tm.scope, scope);
+        let shard = self.shard();
         // A panic is caught only to roll back before it goes on: the connection may outlive it.
         let result = catch_unwind(AssertUnwindSafe(|| callback(self)));
+        if self.tm.scope != scope {
+            return self.exchanged(shard, result);
+        }
         self.tm.floor = outer_floor;
+        self.tm.scope = outer_scope;
         if self.tm.depth != depth {
             self.unwind_to(depth);
         }
@@ -164,6 +175,35 @@ impl<C: NodeConnection> ShardedConnection<C> {
                 self.roll_back_after_failure();
                 resume_unwind(panic)
             }
+        }
+    }
+
+    /// Another connection stands where the closure was given one (`mem::swap`): neither is committed.
+    #[cold]
+    fn exchanged<R, E>(
+        &mut self,
+        shard: Option<ShardName>,
+        result: std::thread::Result<Result<Outcome<R>, E>>,
+    ) -> Result<R, E>
+    where
+        E: From<DieselError>,
+    {
+        // Where the other belongs, its statements and its commit are refused from now on; both are
+        // closed when they go, which is what rolls them back.
+        self.tm.lost.get_or_insert(RollbackReason::Unbalanced);
+        self.retire();
+        match result {
+            Ok(Ok(_)) => Err(DieselError::from(match shard {
+                Some(shard) => Error::RolledBack {
+                    shard,
+                    reason: RollbackReason::Unbalanced,
+                    source: Some("another connection was put in its place".into()),
+                },
+                None => self.rolled_back(RollbackReason::Unbalanced, None),
+            })
+            .into()),
+            Ok(Err(error)) => Err(error),
+            Err(panic) => resume_unwind(panic),
         }
     }
 
@@ -354,6 +394,11 @@ impl<C: NodeConnection> ShardedConnection<C> {
         self.hooks_of_rolled_back(self.tm.depth);
         self.tm.ended();
     }
+}
+
+fn next_scope() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// The depth Diesel believes in.

@@ -163,6 +163,9 @@ impl fmt::Debug for Route {
 
 /// Keeps a route in force until it is dropped; made by [`Route::enter`].
 ///
+/// A guard that is forgotten ([`mem::forget`](std::mem::forget)) leaves its route in force until its
+/// thread ends; [`Route::stack_depth`] shows it.
+///
 /// It stays on its thread (`!Send`). Dropping removes exactly its own entry, in whatever order
 /// several guards are dropped:
 ///

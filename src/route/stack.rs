@@ -80,6 +80,8 @@ struct Stack {
     next: u64,
     /// How many entries name a workload class, so that the rest need not look for one.
     classed: u32,
+    /// How many entries are pins, so that a stack without one is not searched for one.
+    pins: u32,
     /// The stack that this one replaces for a while; a guard of it may still be dropped.
     outer: Option<Box<Stack>>,
 }
@@ -89,6 +91,7 @@ impl Stack {
         entries: SmallVec::new_const(),
         next: 0,
         classed: 0,
+        pins: 0,
         outer: None,
     };
 
@@ -97,7 +100,7 @@ impl Stack {
         if let Kind::Route(at) | Kind::Pin(at, _) = &mut kind {
             self.inherit(topology, at);
         }
-        self.classed += u32::from(kind.has_class());
+        self.count(kind, 1);
         let token = Token(self.next);
         self.next += 1;
         self.entries.push(Entry {
@@ -106,6 +109,16 @@ impl Stack {
             kind,
         });
         token
+    }
+
+    #[inline]
+    fn count(&mut self, kind: Kind, step: i32) {
+        if kind.has_class() {
+            self.classed = self.classed.wrapping_add_signed(step);
+        }
+        if matches!(kind, Kind::Pin(..)) {
+            self.pins = self.pins.wrapping_add_signed(step);
+        }
     }
 
     /// What an entry, or a checkout by name, takes from the entry beneath it.
@@ -121,8 +134,9 @@ impl Stack {
         // Nearly always the topmost entry, of a stack that has never been deep.
         match self.entries.last() {
             Some(last) if last.token == token && !self.entries.spilled() => {
-                self.classed -= u32::from(last.kind.has_class());
+                let kind = last.kind;
                 self.entries.pop();
+                self.count(kind, -1);
             }
             _ => self.remove_from_below(token),
         }
@@ -132,7 +146,7 @@ impl Stack {
     fn remove_from_below(&mut self, token: Token) {
         if let Some(at) = self.entries.iter().rposition(|entry| entry.token == token) {
             let entry = self.entries.remove(at);
-            self.classed -= u32::from(entry.kind.has_class());
+            self.count(entry.kind, -1);
             if self.entries.is_empty() && self.entries.spilled() {
                 self.entries = SmallVec::new();
             }
@@ -157,7 +171,11 @@ impl Stack {
         })
     }
 
+    #[inline]
     fn pin(&self, topology: TopologyId) -> Option<ShardName> {
+        if self.pins == 0 {
+            return None;
+        }
         self.visible(topology).find_map(|entry| match entry.kind {
             Kind::Pin(at, _) => Some(at.shard),
             Kind::Route(_) | Kind::Barrier => None,
@@ -325,6 +343,7 @@ pub(crate) fn replace(routes: &[(TopologyId, Located)]) -> Result<Replaced, Erro
             // in here removes its own entry and no other.
             next: stack.next,
             classed: 0,
+            pins: 0,
             outer: None,
         };
         for entry in &stack.entries {

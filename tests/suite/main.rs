@@ -42,6 +42,7 @@ macro_rules! everywhere {
         files! {
             bound: "bound.rs",
             by_hand: "by_hand.rs",
+            exchanged: "exchanged.rs",
             guards: "guards.rs",
             independent: "independent.rs",
             options: "options.rs",
