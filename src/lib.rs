@@ -56,8 +56,9 @@ pub use key::{KeyType, ParseWordError, ShardKey, ToShardKey};
 pub use name::{KeyspaceName, Role, ShardName, WorkloadName};
 pub use route::{CapturedRoutes, Route, RouteGuard};
 pub use topology::{
-    DatabaseUrl, Grouped, KeyspaceConfig, NodeDescription, PoolConfig, Refused, ReplicaConfig,
-    ShardConfig, ShardState, Startup, TableDescription, Topology, TopologyBuilder, UrlKind,
+    BucketMap, DatabaseUrl, Grouped, KeyspaceConfig, NodeDescription, PoolConfig, Refused,
+    ReplicaConfig, ShardConfig, ShardState, Startup, TableDescription, Topology, TopologyBuilder,
+    UrlKind,
 };
 
 /// The snippets of docs/operations.md, compiled and run with the other tests.

@@ -1,7 +1,6 @@
 //! A keyspace as the application uses it: from a shard key to the shard, and what to do there.
 
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::backend::NodeConnection;
@@ -13,10 +12,7 @@ use crate::error::Error;
 use crate::key::ToShardKey;
 use crate::name::{KeyspaceName, ShardName};
 use crate::route::{Located, Route};
-use crate::topology::{Grouped, KeyspaceEntry, Snapshot};
-
-/// Which shard owns which hash buckets, in the order of the buckets.
-pub type BucketMap = Vec<(Range<u32>, ShardName)>;
+use crate::topology::{BucketMap, Grouped, KeyspaceEntry, Snapshot};
 
 /// A set of shards over which one rule spreads rows by their shard key.
 ///

@@ -26,7 +26,7 @@ pub use builder::ManagerBuilder;
 pub use connection::ShardedConnection;
 pub use diesel_impls::ShardedCursor;
 pub use identity::IdentityRow;
-pub use keyspace::{BucketMap, Keyspace};
+pub use keyspace::Keyspace;
 pub use manager::ShardedConnectionManager;
 #[cfg(feature = "postgres")]
 pub use native::PgTransactionBuilder;

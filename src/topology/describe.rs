@@ -1,5 +1,7 @@
 //! What a topology tells about itself: for tools, status pages, migrations.
 
+use std::ops::Range;
+
 use super::snapshot::NodeSpec;
 use super::{Grouped, ShardState, Startup, Topology, UrlKind};
 use crate::algorithm::{Fingerprint, Placement};
@@ -8,6 +10,9 @@ use crate::key::ToShardKey;
 use crate::name::{Role, ShardName};
 use crate::route::Route;
 use crate::topology::DatabaseUrl;
+
+/// Which shard owns which hash buckets, in the order of the buckets.
+pub type BucketMap = Vec<(Range<u32>, ShardName)>;
 
 /// One node of a topology.
 #[derive(Clone, Debug)]
@@ -188,6 +193,19 @@ impl Topology {
         self.with_current(|snapshot| {
             let entry = &snapshot.keyspaces()[snapshot.find_keyspace(keyspace.as_ref())?];
             Ok(entry.group(items, key))
+        })
+    }
+
+    /// Which shard owns which hash buckets, complete and in order; `None` for a rule without buckets.
+    /// Written down as the keyspace's `map`, it keeps every row where it is when shards are added.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownKeyspace`].
+    pub fn bucket_map(&self, keyspace: impl AsRef<str>) -> Result<Option<BucketMap>, Error> {
+        self.with_current(|snapshot| {
+            let entry = &snapshot.keyspaces()[snapshot.find_keyspace(keyspace.as_ref())?];
+            Ok(entry.rule.effective_map())
         })
     }
 
