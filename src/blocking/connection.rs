@@ -147,13 +147,24 @@ impl<C: NodeConnection> ShardedConnection<C> {
     /// Those of a statement that may not run; see [the checks](Self#checks).
     pub fn inner(&mut self) -> QueryResult<&mut C> {
         let slot = self.ready()?;
-        slot.flags.set(Flags::DIRTY | Flags::UNPROBED);
+        slot.notes.flags.set(Flags::DIRTY | Flags::UNPROBED);
         Ok(&mut slot.conn)
     }
 
     /// Binds the connection if it is unbound, and checks that a statement may run on it.
     #[inline]
     pub(super) fn ready(&mut self) -> Result<&mut Slot<C>, Error> {
+        // A bound connection outside of any transaction and any route: nothing can be wrong.
+        if self.lease.is_none() || self.tm.depth() > 0 || !stack::is_empty() {
+            self.make_ready()?;
+        }
+        match &mut self.lease {
+            Some(lease) => Ok(lease.slot_mut()),
+            None => unreachable!("binding answers an error or binds"),
+        }
+    }
+
+    fn make_ready(&mut self) -> Result<(), Error> {
         if self.lease.is_none() {
             self.bind_for_statement()?;
         }
@@ -180,7 +191,7 @@ impl<C: NodeConnection> ShardedConnection<C> {
                 source: None,
             });
         }
-        Ok(lease.slot_mut())
+        Ok(())
     }
 
     /// Why the transaction of this scope is gone, if it is.
@@ -213,13 +224,13 @@ impl<C: NodeConnection> ShardedConnection<C> {
     /// Has the connection closed when it comes back.
     pub(super) fn retire(&mut self) {
         if let Some(slot) = self.slot_mut() {
-            slot.flags.set(Flags::RETIRE);
+            slot.notes.flags.set(Flags::RETIRE);
         }
     }
 
     fn raw(&mut self) -> Result<&mut C, Error> {
         let slot = self.ready()?;
-        slot.flags.set(Flags::DIRTY | Flags::UNPROBED);
+        slot.notes.flags.set(Flags::DIRTY | Flags::UNPROBED);
         Ok(&mut slot.conn)
     }
 }
@@ -241,15 +252,15 @@ fn lost<C: NodeConnection>(tm: &mut ShardedTmState, slot: &mut Slot<C>) -> Optio
     if let Some(reason) = tm.lost {
         return Some(reason);
     }
-    if slot.flags.any(Flags::ENDED_BY_SERVER) {
+    if slot.notes.flags.any(Flags::ENDED_BY_SERVER) {
         tm.lost = Some(RollbackReason::EndedByServer);
-    } else if slot.flags.any(Flags::ENDED_BY_HAND) {
+    } else if slot.notes.flags.any(Flags::ENDED_BY_HAND) {
         tm.lost = Some(RollbackReason::EndedByHand);
-    } else if slot.flags.any(Flags::LOST) {
+    } else if slot.notes.flags.any(Flags::LOST) {
         tm.lost = Some(RollbackReason::ConnectionLost);
     } else {
-        let after_error = slot.flags.any(Flags::FAILED_IN_SCOPE);
-        if slot.kind == UrlKind::Sqlite && slot.flags.any(Flags::UNPROBED) {
+        let after_error = slot.notes.flags.any(Flags::FAILED_IN_SCOPE);
+        if slot.notes.kind == UrlKind::Sqlite && slot.notes.flags.any(Flags::UNPROBED) {
             // SQLite tells Diesel that it has left a transaction only when it is asked.
             if slot.probe() == TransactionProbe::Broken {
                 tm.lost = Some(RollbackReason::ConnectionLost);

@@ -28,10 +28,10 @@ impl<C: NodeConnection> SimpleConnection for ShardedConnection<C> {
         let in_transaction = self.tm.depth() > 0;
         let slot = self.ready()?;
         let result = slot.conn.batch_execute(query);
-        if slot.kind == UrlKind::Mysql {
+        if slot.notes.kind == UrlKind::Mysql {
             take_text(slot, TextEffect::of(query), in_transaction);
         } else {
-            slot.flags.set(Flags::DIRTY | Flags::UNPROBED);
+            slot.notes.flags.set(Flags::DIRTY | Flags::UNPROBED);
         }
         result.map_err(|error| slot.failed(error))
     }
@@ -129,7 +129,7 @@ impl<C: NodeConnection> Connection for ShardedConnection<C> {
         }
         if let Some(slot) = self.slot_mut() {
             slot.conn.set_prepared_statement_cache_size(size);
-            slot.flags.set(Flags::CACHE_CHANGED);
+            slot.notes.flags.set(Flags::CACHE_CHANGED);
         }
     }
 }
@@ -197,23 +197,23 @@ where
     if T::HAS_STATIC_QUERY_ID {
         return;
     }
-    if slot.kind == UrlKind::Mysql {
+    if slot.notes.kind == UrlKind::Mysql {
         let effect = slot
             .conn
             .text_of(source)
             .map_or(TextEffect::UNKNOWN, |text| TextEffect::of(&text));
         take_text(slot, effect, in_transaction);
     } else {
-        slot.flags.set(Flags::DIRTY | Flags::UNPROBED);
+        slot.notes.flags.set(Flags::DIRTY | Flags::UNPROBED);
     }
 }
 
 fn take_text<C: NodeConnection>(slot: &mut Slot<C>, effect: TextEffect, in_transaction: bool) {
     if effect.may_open {
-        slot.flags.set(Flags::DIRTY);
+        slot.notes.flags.set(Flags::DIRTY);
     }
     if effect.ends && in_transaction {
-        slot.flags.set(Flags::ENDED_BY_HAND);
+        slot.notes.flags.set(Flags::ENDED_BY_HAND);
     }
 }
 
@@ -227,7 +227,7 @@ impl<C: NodeConnection> R2D2Connection for ShardedConnection<C> {
         <Self as Connection>::TransactionManager::is_broken_transaction_manager(self)
             || self
                 .slot_mut()
-                .is_some_and(|slot| slot.flags.any(Flags::LOST | Flags::RETIRE))
+                .is_some_and(|slot| slot.notes.flags.any(Flags::LOST | Flags::RETIRE))
     }
 }
 

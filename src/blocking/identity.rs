@@ -116,7 +116,7 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
             let rows = rows_for(&snapshot, shard);
             let mut conn = self.independent(|| self.get_on(shard))?;
             let slot = conn.ready()?;
-            slot.flags.set(Flags::DIRTY);
+            slot.notes.flags.set(Flags::DIRTY);
             slot.muted(|conn| conn.write_identity(&rows))
                 .map_err(|source: DieselError| Error::Database {
                     shard: Some(shard),

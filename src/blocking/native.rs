@@ -96,6 +96,7 @@ mod postgres {
                 .conn
                 .ready()
                 .map_err(into_caller)?
+                .notes
                 .flags
                 .any(Flags::SHARD_READ_ONLY)
             {

@@ -11,7 +11,7 @@ use diesel::connection::{
 use diesel::result::Error as DieselError;
 
 use super::backend::{NodeConnection, TransactionProbe};
-use super::node::{NodeHealth, OnReturn, Room};
+use super::node::{OnReturn, Room};
 use crate::error::Error;
 use crate::name::{Role, ShardName};
 use crate::replica::statement_failure;
@@ -69,16 +69,24 @@ impl Flags {
 /// A physical connection of a node's pool.
 pub(crate) struct Slot<C: NodeConnection> {
     pub(crate) conn: C,
-    pub(crate) flags: Flags,
-    pub(crate) kind: UrlKind,
-    room: Room,
-    shard: ShardName,
-    role: Role,
+    pub(crate) notes: Notes,
     last_used: Instant,
     /// How many connections of the node had failed when this one was last known to be well.
     failures_seen: u64,
     /// The last user has set an instrumentation, which is not the next one's.
     instrumented: bool,
+}
+
+/// What is known about a physical connection apart from the connection itself: cursors look at it
+/// while the connection is borrowed.
+#[derive(Debug)]
+pub(crate) struct Notes {
+    pub(crate) flags: Flags,
+    pub(crate) kind: UrlKind,
+    shard: ShardName,
+    role: Role,
+    /// Given back when the slot goes, after the connection has been closed.
+    room: Room,
 }
 
 impl<C: NodeConnection> Slot<C> {
@@ -89,12 +97,14 @@ impl<C: NodeConnection> Slot<C> {
         });
         let failures_seen = room.health().failures();
         Self {
-            kind: conn.kind(),
+            notes: Notes {
+                flags: Flags(AtomicU16::new(0)),
+                kind: conn.kind(),
+                shard,
+                role,
+                room,
+            },
             conn,
-            flags: Flags(AtomicU16::new(0)),
-            room,
-            shard,
-            role,
             last_used: Instant::now(),
             failures_seen,
             instrumented: false,
@@ -108,12 +118,12 @@ impl<C: NodeConnection> Slot<C> {
         bypass: std::time::Duration,
         meters: &NodeMeters,
     ) -> Result<(), DieselError> {
-        let failures = self.room.health().failures();
+        let failures = self.notes.room.health().failures();
         // The last use counts from its checkout: reading the clock again at each return would cost
         // more than the check that it saves after a use longer than the window.
         let (now, last) = (Instant::now(), self.last_used);
         self.last_used = now;
-        if !self.flags.any(Flags::FAILED)
+        if !self.notes.flags.any(Flags::FAILED)
             && self.failures_seen == failures
             && now.duration_since(last) < bypass
         {
@@ -123,13 +133,13 @@ impl<C: NodeConnection> Slot<C> {
         match self.muted(|conn| conn.ping()) {
             Ok(()) => {
                 meters.health_check(HealthCheck::Ok);
-                self.flags.clear(Flags::FAILED);
+                self.notes.flags.clear(Flags::FAILED);
                 self.failures_seen = failures;
                 Ok(())
             }
             Err(error) => {
                 meters.health_check(HealthCheck::Failed);
-                self.room.health().connection_failed();
+                self.notes.room.health().connection_failed();
                 Err(error)
             }
         }
@@ -142,27 +152,12 @@ impl<C: NodeConnection> Slot<C> {
     }
 
     fn noter(&self) -> Noter<'_> {
-        Noter {
-            flags: &self.flags,
-            kind: self.kind,
-            shard: self.shard,
-            role: self.role,
-            health: self.room.health(),
-        }
+        Noter(&self.notes)
     }
 
     /// What a cursor needs to take note of errors while the connection is borrowed.
     pub(crate) fn split(&mut self) -> (&mut C, Noter<'_>) {
-        (
-            &mut self.conn,
-            Noter {
-                flags: &self.flags,
-                kind: self.kind,
-                shard: self.shard,
-                role: self.role,
-                health: self.room.health(),
-            },
-        )
+        (&mut self.conn, Noter(&self.notes))
     }
 
     /// Puts the connection into the state in which the pool may have it.
@@ -170,7 +165,7 @@ impl<C: NodeConnection> Slot<C> {
     /// Answers `false` when it must be closed instead. On the good path this asks nobody: a clean
     /// connection is known to be clean.
     pub(crate) fn settle(&mut self, reset: bool, on_return: Option<&OnReturn<C>>) -> bool {
-        if self.flags.any(Flags::RETIRE | Flags::LOST) {
+        if self.notes.flags.any(Flags::RETIRE | Flags::LOST) {
             return false;
         }
         let test_transaction =
@@ -186,12 +181,12 @@ impl<C: NodeConnection> Slot<C> {
                     }
                 },
             };
-        if (self.flags.any(Flags::DIRTY) || std::thread::panicking())
+        if (self.notes.flags.any(Flags::DIRTY) || std::thread::panicking())
             && !self.clean(test_transaction)
         {
             return false;
         }
-        if self.flags.any(Flags::CACHE_CHANGED) {
+        if self.notes.flags.any(Flags::CACHE_CHANGED) {
             self.conn
                 .set_prepared_statement_cache_size(CacheSize::Unbounded);
         }
@@ -203,7 +198,9 @@ impl<C: NodeConnection> Slot<C> {
         if !self.forget_session(reset, on_return) {
             return false;
         }
-        self.flags.clear(!(Flags::FAILED | Flags::SHARD_READ_ONLY));
+        self.notes
+            .flags
+            .clear(!(Flags::FAILED | Flags::SHARD_READ_ONLY));
         true
     }
 
@@ -216,7 +213,7 @@ impl<C: NodeConnection> Slot<C> {
         if self.set_shard_read_only(false).is_err() {
             return false;
         }
-        let dirty = self.flags.any(Flags::DIRTY);
+        let dirty = self.notes.flags.any(Flags::DIRTY);
         // A panic must not pass through r2d2, which would count the connection for ever.
         let forgotten = catch_unwind(AssertUnwindSafe(|| {
             (!reset
@@ -230,10 +227,10 @@ impl<C: NodeConnection> Slot<C> {
 
     /// Tells the session whether it may write, where it does not know yet.
     pub(crate) fn set_shard_read_only(&mut self, read_only: bool) -> Result<(), DieselError> {
-        if self.flags.any(Flags::SHARD_READ_ONLY) == read_only {
+        if self.notes.flags.any(Flags::SHARD_READ_ONLY) == read_only {
             return Ok(());
         }
-        let sql = match (self.kind, read_only) {
+        let sql = match (self.notes.kind, read_only) {
             (UrlKind::Sqlite, true) => "PRAGMA query_only = ON",
             (UrlKind::Sqlite, false) => "PRAGMA query_only = OFF",
             (UrlKind::Postgres, true) => "SET default_transaction_read_only = on",
@@ -243,10 +240,10 @@ impl<C: NodeConnection> Slot<C> {
         };
         let result = self.muted(|conn| conn.batch_execute(sql));
         match &result {
-            Ok(()) if read_only => self.flags.set(Flags::SHARD_READ_ONLY),
-            Ok(()) => self.flags.clear(Flags::SHARD_READ_ONLY),
+            Ok(()) if read_only => self.notes.flags.set(Flags::SHARD_READ_ONLY),
+            Ok(()) => self.notes.flags.clear(Flags::SHARD_READ_ONLY),
             // A session that knows half of it is of no use to anybody.
-            Err(_) => self.flags.set(Flags::RETIRE),
+            Err(_) => self.notes.flags.set(Flags::RETIRE),
         }
         result
     }
@@ -264,7 +261,7 @@ impl<C: NodeConnection> Slot<C> {
                     .is_ok();
                 if cleaned {
                     // It answered, which is all that a health check asks.
-                    self.flags.clear(Flags::FAILED);
+                    self.notes.flags.clear(Flags::FAILED);
                 }
                 cleaned
             }
@@ -273,7 +270,7 @@ impl<C: NodeConnection> Slot<C> {
 
     /// The local transaction probe, unseen by the user's instrumentation.
     pub(crate) fn probe(&mut self) -> TransactionProbe {
-        self.flags.clear(Flags::UNPROBED);
+        self.notes.flags.clear(Flags::UNPROBED);
         self.muted(NodeConnection::probe)
     }
 
@@ -327,20 +324,14 @@ impl<C: NodeConnection> Slot<C> {
 
 /// Takes note of errors on behalf of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Noter<'a> {
-    flags: &'a Flags,
-    kind: UrlKind,
-    shard: ShardName,
-    role: Role,
-    health: &'a NodeHealth,
-}
+pub(crate) struct Noter<'a>(&'a Notes);
 
 impl Noter<'_> {
     #[cold]
     pub(crate) fn failed(&self, error: DieselError) -> DieselError {
-        if self.note(&error) && self.flags.any(Flags::SHARD_READ_ONLY) {
+        if self.note(&error) && self.0.flags.any(Flags::SHARD_READ_ONLY) {
             return Error::ShardReadOnly {
-                shard: self.shard,
+                shard: self.0.shard,
                 source: Some(error.into()),
             }
             .into();
@@ -351,28 +342,29 @@ impl Noter<'_> {
     /// Answers whether the error says that nothing may be written here.
     #[cold]
     pub(crate) fn note(&self, error: &DieselError) -> bool {
-        let failure = statement_failure(self.kind == UrlKind::Mysql, error);
-        self.flags
+        let failure = statement_failure(self.0.kind == UrlKind::Mysql, error);
+        self.0
+            .flags
             .set(Flags::DIRTY | Flags::UNPROBED | Flags::FAILED | Flags::FAILED_IN_SCOPE);
         if failure.transaction_lost {
-            self.flags.set(Flags::ENDED_BY_SERVER);
+            self.0.flags.set(Flags::ENDED_BY_SERVER);
         }
         if failure.retryable {
-            self.flags.set(Flags::RETRYABLE);
+            self.0.flags.set(Flags::RETRYABLE);
         }
         if failure.unusable {
-            self.flags.set(Flags::RETIRE);
+            self.0.flags.set(Flags::RETIRE);
         }
         if failure.connection_lost {
-            self.flags.set(Flags::LOST);
-            self.health.connection_failed();
+            self.0.flags.set(Flags::LOST);
+            self.0.room.health().connection_failed();
         }
         let wanted = Flags::READ_ONLY_WANTED | Flags::SHARD_READ_ONLY;
-        if failure.read_only && self.role == Role::Primary && !self.flags.any(wanted) {
+        if failure.read_only && self.0.role == Role::Primary && !self.0.flags.any(wanted) {
             // A primary that refuses writes has been demoted: this connection leads nowhere any
             // more, and neither do the others that were opened before.
-            self.flags.set(Flags::RETIRE);
-            self.health.connection_failed();
+            self.0.flags.set(Flags::RETIRE);
+            self.0.room.health().connection_failed();
         }
         failure.read_only
     }

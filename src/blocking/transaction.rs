@@ -147,7 +147,7 @@ impl<C: NodeConnection> Transaction<C> {
 
     fn prepare(&self) -> Result<(ShardedConnection<C>, Begin), Error> {
         let mut conn = self.manager.get_at(self.at)?;
-        let kind = conn.ready()?.kind;
+        let kind = conn.ready()?.notes.kind;
         let begin = self.options.sql(kind).map_err(|what| Error::Unsupported {
             shard: self.at.shard,
             backend: kind.as_str(),
@@ -189,7 +189,7 @@ impl<C: NodeConnection> Transaction<C> {
         let retryable = result.is_err()
             && conn
                 .slot_mut()
-                .is_some_and(|slot| slot.flags.any(Flags::RETRYABLE));
+                .is_some_and(|slot| slot.notes.flags.any(Flags::RETRYABLE));
         let due = conn.take_committed_hooks();
         // The connection first, so that whoever waits for it finds the scope left; the hooks last,
         // so that they run as after the call.
@@ -215,7 +215,7 @@ impl<C: NodeConnection> ShardedConnection<C> {
         if begin.query_only {
             slot.muted(|conn| conn.batch_execute("PRAGMA query_only = ON"))?;
         }
-        slot.flags.set(Flags::READ_ONLY_WANTED);
+        slot.notes.flags.set(Flags::READ_ONLY_WANTED);
         let restore = Restore {
             conn: self,
             query_only: begin.query_only,
@@ -233,14 +233,14 @@ struct Restore<'a, C: NodeConnection> {
 impl<C: NodeConnection> Drop for Restore<'_, C> {
     fn drop(&mut self) {
         if let Some(slot) = self.conn.slot_mut() {
-            slot.flags.clear(Flags::READ_ONLY_WANTED);
+            slot.notes.flags.clear(Flags::READ_ONLY_WANTED);
             if self.query_only
-                && !slot.flags.any(Flags::SHARD_READ_ONLY)
+                && !slot.notes.flags.any(Flags::SHARD_READ_ONLY)
                 && slot
                     .muted(|conn| conn.batch_execute("PRAGMA query_only = OFF"))
                     .is_err()
             {
-                slot.flags.set(Flags::RETIRE);
+                slot.notes.flags.set(Flags::RETIRE);
             }
         }
     }

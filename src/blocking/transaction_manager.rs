@@ -238,7 +238,7 @@ impl<C: NodeConnection> ShardedConnection<C> {
                 telemetry::rollback_failed(shard, &error);
             }
             if let Some(slot) = self.slot_mut() {
-                slot.flags.set(Flags::RETIRE);
+                slot.notes.flags.set(Flags::RETIRE);
             }
         }
     }
@@ -258,7 +258,7 @@ impl<C: NodeConnection> ShardedConnection<C> {
         let slot = lease.slot_mut();
         if tm.depth == 0 {
             tm.base = believed_depth(slot);
-            slot.flags.clear(
+            slot.notes.flags.clear(
                 Flags::ENDED_BY_HAND
                     | Flags::ENDED_BY_SERVER
                     | Flags::RETRYABLE
@@ -285,7 +285,7 @@ impl<C: NodeConnection> ShardedConnection<C> {
         if self.tm.depth == 0 {
             // Not begun through us; the inner manager knows what to say.
             let slot = self.ready()?;
-            slot.flags.set(Flags::DIRTY);
+            slot.notes.flags.set(Flags::DIRTY);
             return noted(slot, |conn| C::TransactionManager::commit_transaction(conn));
         }
         if let Some(reason) = self.lost() {
@@ -299,7 +299,7 @@ impl<C: NodeConnection> ShardedConnection<C> {
         if nested_by_hand {
             return Err(self.give_up(RollbackReason::Unbalanced).into());
         }
-        if slot.kind != UrlKind::Mysql {
+        if slot.notes.kind != UrlKind::Mysql {
             match slot.probe() {
                 TransactionProbe::Open | TransactionProbe::Unknown => {}
                 TransactionProbe::Failed => {
@@ -327,7 +327,7 @@ impl<C: NodeConnection> ShardedConnection<C> {
     pub(super) fn roll_back(&mut self) -> QueryResult<()> {
         if self.tm.depth == 0 {
             let slot = self.ready()?;
-            slot.flags.set(Flags::DIRTY);
+            slot.notes.flags.set(Flags::DIRTY);
             return noted(slot, |conn| {
                 C::TransactionManager::rollback_transaction(conn)
             });
@@ -382,12 +382,13 @@ impl<C: NodeConnection> ShardedConnection<C> {
                         C::TransactionManager::rollback_transaction(conn)
                     });
                 }
-                slot.flags
+                slot.notes
+                    .flags
                     .clear(Flags::ENDED_BY_HAND | Flags::ENDED_BY_SERVER);
-                slot.flags.set(Flags::DIRTY);
+                slot.notes.flags.set(Flags::DIRTY);
                 if base > 0 {
                     // The test transaction beneath is gone as well.
-                    slot.flags.set(Flags::RETIRE);
+                    slot.notes.flags.set(Flags::RETIRE);
                 }
             }
         }

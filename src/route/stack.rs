@@ -386,6 +386,12 @@ impl Drop for Replaced {
     }
 }
 
+/// Whether no route of any topology is in force in this thread.
+#[inline]
+pub(crate) fn is_empty() -> bool {
+    with(|stack| stack.entries.is_empty()).unwrap_or(true)
+}
+
 /// How many entries the thread's stack holds, of all topologies.
 pub(crate) fn depth() -> usize {
     with(|stack| stack.entries.len()).unwrap_or(0)

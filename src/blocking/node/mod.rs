@@ -29,7 +29,7 @@ use crate::topology::{DatabaseUrl, NodeSpec, PoolSettings, Topology};
 pub(crate) use pool::Lease;
 use pool::NodeManager;
 use shared::Shared;
-pub(crate) use shared::{NodeHealth, OnReturn, Options, Room};
+pub(crate) use shared::{OnReturn, Options, Room};
 pub(crate) use threads::Threads;
 
 /// How a node is told to an own connect function
@@ -177,6 +177,7 @@ impl<C: NodeConnection> Node<C> {
         let held = stack::held(shared.topology.id());
         let _waiter = Waiter::new(&shared.waiters);
 
+        let mut refused = None;
         // Every turn hands out a connection, makes one, or sleeps until something changes. What
         // changes after `seen` was read makes the sleep end before it begins.
         loop {
@@ -198,7 +199,6 @@ impl<C: NodeConnection> Node<C> {
                 telemetry::refused(&error);
                 return Err(error);
             }
-            let mut refused = None;
             match self.plan() {
                 Plan::Connect(room) => match self.connect(room) {
                     Ok(()) => {
@@ -326,7 +326,7 @@ impl<C: NodeConnection> Node<C> {
         lock(&self.shared.ready).clear();
         if let Some(pool) = self.pool.get() {
             while let Some(pooled) = pool.try_get() {
-                pooled.flags.set(Flags::RETIRE);
+                pooled.notes.flags.set(Flags::RETIRE);
             }
         }
     }

@@ -159,7 +159,7 @@ fn a_full_server_does_not_stop_the_connections_that_are_there() {
     let fleet = Fleet::new(&["a", "b"]);
     let user = User::new(&fleet, FIRST, 1);
     // The pool wants two, the server gives one.
-    let shards = at(&fleet, &user.url(FIRST), Duration::from_millis(500));
+    let shards = at(&fleet, &user.url(FIRST), Duration::from_millis(1_500));
     let held = shards.get_on("b").unwrap();
     let error = shards.get_on("b").unwrap_err();
     assert_cause(&error, UnavailableCause::ServerFull);

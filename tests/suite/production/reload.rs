@@ -106,7 +106,7 @@ fn transactions_on_a_removed_shard_finish_and_then_nothing_of_ours_is_left() {
                         if thread == 0 || NAME != "sqlite" {
                             insert(conn, thread)?;
                         }
-                        conn.transaction(|conn| ids(conn))?;
+                        conn.transaction(ids)?;
                         Ok::<_, Error>(())
                     })
                 })

@@ -8,7 +8,7 @@ use std::time::Duration;
 use diesel_sharded::{Error, PoolConfig};
 
 use super::super::production_open::open;
-use super::backend::{Fleet, Manager, insert, whoami};
+use super::backend::{Fleet, Manager, NAME, insert, whoami};
 use crate::support::eventually;
 
 fn patient(size: u32) -> PoolConfig {
@@ -81,9 +81,14 @@ fn pools_that_are_replaced_under_load_cost_no_call_and_leave_no_connection() {
     let written = next.into_inner();
     assert!(written > 0);
     assert_eq!(fleet.rows("a"), (0..written).collect::<Vec<_>>());
-    eventually("only the newest pool has connections", || {
-        open(&fleet, "a") <= i64::from(shards.status().nodes[0].max_size)
-    });
+    if NAME != "sqlite" {
+        eventually("only the newest pool has connections", || {
+            open(&fleet, "a") <= i64::from(shards.status().nodes[0].max_size)
+        });
+    }
+    // SQLite closes a file of this process only when nobody in it holds a lock on it.
+    drop(shards);
+    eventually("no connection is left", || open(&fleet, "a") == 0);
     fleet.assert_nothing_open("a");
 }
 
