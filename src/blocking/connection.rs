@@ -259,7 +259,9 @@ fn lost<C: NodeConnection>(tm: &mut ShardedTmState, slot: &mut Slot<C>) -> Optio
     } else if slot.notes.flags.any(Flags::LOST) {
         tm.lost = Some(RollbackReason::ConnectionLost);
     } else {
-        let after_error = slot.notes.flags.any(Flags::FAILED_IN_SCOPE);
+        // On PostgreSQL no error ends a transaction, it only spoils it.
+        let after_error =
+            slot.notes.kind != UrlKind::Postgres && slot.notes.flags.any(Flags::FAILED_IN_SCOPE);
         if slot.notes.kind == UrlKind::Sqlite && slot.notes.flags.any(Flags::UNPROBED) {
             // SQLite tells Diesel that it has left a transaction only when it is asked.
             if slot.probe() == TransactionProbe::Broken {

@@ -212,6 +212,10 @@ fn take_text<C: NodeConnection>(slot: &mut Slot<C>, effect: TextEffect, in_trans
     if effect.may_open {
         slot.notes.flags.set(Flags::DIRTY);
     }
+    if effect.moves {
+        // Whatever the next user asks would be asked of another database.
+        slot.notes.flags.set(Flags::RETIRE);
+    }
     if effect.ends && in_transaction {
         slot.notes.flags.set(Flags::ENDED_BY_HAND);
     }

@@ -73,6 +73,8 @@ pub(crate) struct Slot<C: NodeConnection> {
     last_used: Instant,
     /// How many connections of the node had failed when this one was last known to be well.
     failures_seen: u64,
+    /// The MySQL database that a session which somebody may have moved is sent back to.
+    home: Option<Box<str>>,
     /// The last user has set an instrumentation, which is not the next one's.
     instrumented: bool,
 }
@@ -90,7 +92,13 @@ pub(crate) struct Notes {
 }
 
 impl<C: NodeConnection> Slot<C> {
-    pub(crate) fn new(mut conn: C, room: Room, shard: ShardName, role: Role) -> Self {
+    pub(crate) fn new(
+        mut conn: C,
+        room: Room,
+        shard: ShardName,
+        role: Role,
+        home: Option<Box<str>>,
+    ) -> Self {
         conn.set_instrumentation(Watch {
             user: DynInstrumentation::default_instrumentation(),
             muted: false,
@@ -107,6 +115,7 @@ impl<C: NodeConnection> Slot<C> {
             conn,
             last_used: Instant::now(),
             failures_seen,
+            home,
             instrumented: false,
         }
     }
@@ -256,9 +265,11 @@ impl<C: NodeConnection> Slot<C> {
             TransactionProbe::Failed | TransactionProbe::Broken => false,
             TransactionProbe::Unknown if test_transaction => true,
             TransactionProbe::Unknown => {
-                let cleaned = self
-                    .muted(|conn| conn.batch_execute("ROLLBACK; SET autocommit=1"))
-                    .is_ok();
+                let mut sql = "ROLLBACK; UNLOCK TABLES; SET autocommit=1".to_owned();
+                if let Some(home) = &self.home {
+                    sql = format!("{sql}; USE `{}`", home.replace('`', "``"));
+                }
+                let cleaned = self.muted(|conn| conn.batch_execute(&sql)).is_ok();
                 if cleaned {
                     // It answered, which is all that a health check asks.
                     self.notes.flags.clear(Flags::FAILED);

@@ -10,7 +10,8 @@ pub enum RollbackReason {
     FailedStatement,
     /// The server ended the transaction by itself, for example to break a deadlock.
     EndedByServer,
-    /// A `COMMIT` or `ROLLBACK` written by hand ended the transaction before its scope.
+    /// A `COMMIT` or `ROLLBACK` written by hand ended the transaction before its scope. What ran before
+    /// it may be committed: do not simply run the transaction again.
     EndedByHand,
     /// The connection was lost.
     ConnectionLost,
@@ -29,7 +30,7 @@ impl fmt::Display for RollbackReason {
                 "was rolled back: the server ended it after an error, nothing more was sent; run the whole transaction again"
             }
             Self::EndedByHand => {
-                "is over: a COMMIT or ROLLBACK written by hand ended it before its scope, nothing more was sent"
+                "is over: a COMMIT or ROLLBACK written by hand ended it before its scope, nothing more was sent (what ran before may be committed)"
             }
             Self::Unbalanced => {
                 "was given up: its closure began or ended transactions by hand, and not in pairs"

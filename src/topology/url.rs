@@ -167,6 +167,21 @@ impl DatabaseUrl {
         }
     }
 
+    /// The database that a MySQL session starts in.
+    #[cfg_attr(
+        not(any(feature = "r2d2", test)),
+        expect(dead_code, reason = "only a driver has sessions")
+    )]
+    pub(crate) fn mysql_database(&self) -> Option<&str> {
+        if self.kind() != Some(UrlKind::Mysql) {
+            return None;
+        }
+        // Diesel hands it on as it is, without decoding it.
+        parse::mysql(&self.0)?
+            .database
+            .filter(|name| !name.is_empty())
+    }
+
     /// Whether the parts of the text can be told apart; one that cannot is refused at load.
     pub(crate) fn is_readable(&self) -> bool {
         match self.kind() {

@@ -112,6 +112,7 @@ mod mysql {
     everywhere!();
     on_servers!();
     files! {
+        mysql_moved: "mysql_moved.rs",
         mysql_own: "mysql_own.rs",
         surface_mysql: "surface_mysql.rs",
     }

@@ -11,6 +11,8 @@ pub(crate) struct TextEffect {
     pub(crate) may_open: bool,
     /// It certainly ended a transaction that was open.
     pub(crate) ends: bool,
+    /// It took the session to another database (`USE`), which another shard's may be.
+    pub(crate) moves: bool,
 }
 
 impl TextEffect {
@@ -18,6 +20,7 @@ impl TextEffect {
     pub(crate) const UNKNOWN: Self = Self {
         may_open: true,
         ends: false,
+        moves: false,
     };
 
     /// Reads a text of one or more MySQL statements.
@@ -32,14 +35,15 @@ impl TextEffect {
     fn add(&mut self, statement: Words<'_>) {
         let Words(first, second, third) = statement;
         let is = |word: &str, other: &str| word.eq_ignore_ascii_case(other);
-        const HARMLESS: [&str; 12] = [
+        const HARMLESS: [&str; 11] = [
             "select", "insert", "update", "delete", "replace", "with", "show", "explain",
-            "describe", "values", "use", "do",
+            "describe", "values", "do",
         ];
         if HARMLESS.iter().any(|word| is(first, word)) {
             return;
         }
         self.may_open = true;
+        self.moves |= is(first, "use");
         let keeps = is(second, "to") || (is(second, "work") && is(third, "to"));
         self.ends |= is(first, "commit")
             || (is(first, "rollback") && !keeps)
@@ -192,8 +196,12 @@ mod tests {
             ("", false, false),
             (";;", false, false),
             ("(SELECT 1)", true, false),
+            ("USE other", true, false),
+            ("SELECT 1; USE other", true, false),
         ] {
-            assert_eq!(TextEffect::of(sql), TextEffect { may_open, ends }, "{sql}");
+            let effect = TextEffect::of(sql);
+            assert_eq!((effect.may_open, effect.ends), (may_open, ends), "{sql}");
+            assert_eq!(effect.moves, sql.contains("USE "), "{sql}");
         }
     }
 }

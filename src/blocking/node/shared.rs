@@ -219,7 +219,10 @@ impl<C: NodeConnection> Shared<C> {
                 message: Arc::from(text),
             })
         })?;
-        let mut slot = Box::new(Slot::new(conn, room, self.shard(), self.role()));
+        // An own connect function may have chosen another database than the URL's.
+        let home = self.spec.url.mysql_database().map(Box::from);
+        let home = home.filter(|_| self.options.connector.is_none());
+        let mut slot = Box::new(Slot::new(conn, room, self.shard(), self.role(), home));
         self.prepare(&mut slot)?;
         if lock(&self.circuit).succeeded() {
             self.meters.circuit_closed();

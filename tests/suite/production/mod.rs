@@ -2,6 +2,7 @@
 
 mod hooks;
 mod identity;
+mod identity_reload;
 mod reload;
 mod reload_followers;
 mod reload_load;

@@ -88,6 +88,20 @@ fn a_handler_that_fails_takes_only_its_own_work_with_it() {
 }
 
 #[test]
+fn a_statement_that_fails_outside_of_a_transaction_takes_nothing_with_it() {
+    let fleet = Fleet::new(&["a"]);
+    let test = fleet.manager().test_transactions().unwrap();
+    // In production each of these is a transaction of its own.
+    insert(&mut test.get_on("a").unwrap(), 1).unwrap();
+    insert(&mut test.get_on("a").unwrap(), 1).unwrap_err();
+    assert_eq!(seen(&test, "a"), [1]);
+    insert(&mut test.get_on("a").unwrap(), 2).unwrap();
+    assert_eq!(seen(&test, "a"), [1, 2]);
+    drop(test);
+    assert_eq!(fleet.rows("a"), [0_i64; 0]);
+}
+
+#[test]
 fn each_manager_for_tests_starts_from_the_committed_rows() {
     let fleet = Fleet::new(&["a"]);
     let shards = fleet.manager();
