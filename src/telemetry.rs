@@ -349,6 +349,17 @@ impl NodeMeters {
         );
     }
 
+    /// Somebody has ended the test transaction that a connection was to live in.
+    pub(crate) fn test_transaction_ended(&self) {
+        event!(
+            error,
+            shard = self.shard.as_str(),
+            role = self.role.as_str(),
+            class = self.class,
+            "a test transaction was ended; what was done in it may be committed"
+        );
+    }
+
     /// The pool at this moment.
     pub(crate) fn pool_state(&self, connections: u32, idle: u32, waiting: usize) {
         unused!(connections, idle, waiting);

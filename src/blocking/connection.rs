@@ -16,8 +16,8 @@ use super::transaction_manager::ShardedTmState;
 use crate::error::{Error, RollbackReason};
 use crate::key::ToShardKey;
 use crate::name::{Role, ShardName};
-use crate::route::stack;
-use crate::telemetry;
+use crate::route::{Located, stack};
+use crate::telemetry::{self, Reason};
 use crate::topology::{TopologyId, UrlKind};
 
 /// A Diesel connection to one shard, out of the pool of one of its nodes.
@@ -56,6 +56,8 @@ pub(super) struct Handle<C: NodeConnection> {
     pub(super) manager: ShardedConnectionManager<C>,
     /// A binding that failed where no error could be given; the first statement gives it.
     pub(super) failed: Option<Error>,
+    /// Where it belongs, once that is known, bound or not.
+    pub(super) target: Option<(Located, Reason)>,
     pub(super) instrumentation: DynInstrumentation,
     pub(super) cache_size: Option<CacheSize>,
     /// The pool has not handed it out yet.
@@ -86,6 +88,7 @@ impl<C: NodeConnection> ShardedConnection<C> {
             handle: Some(Box::new(Handle {
                 manager,
                 failed: None,
+                target: None,
                 instrumentation: DynInstrumentation::default_instrumentation(),
                 cache_size: None,
                 fresh: true,

@@ -365,7 +365,9 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
     /// reads through it, and when it is dropped nothing is left. `transaction_on` opens savepoints,
     /// `after_commit` runs when they are released. What cannot work with one connection per node does
     /// not: `independent` on the same shard is `WouldDeadlock`, a second thread waits for the first.
-    /// On MySQL a statement of data definition ends the test transaction; migrate before.
+    /// On MySQL a statement of data definition ends the test transaction; migrate before. On PostgreSQL
+    /// a statement that fails outside of `transaction_on` spoils it: what the test has written until
+    /// then is gone, and a new test transaction begins.
     ///
     /// ```
     /// # #[cfg(feature = "sqlite")] fn main() -> Result<(), diesel_sharded::Error> {
@@ -444,13 +446,22 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
             .build_unchecked(self)
     }
 
-    /// Binds a handle of an outer pool by the stack. `Ok(None)`: no route, no default.
-    pub(super) fn bind_by_stack(&self) -> Result<Option<ShardedConnection<C>>, Error> {
-        match self.get() {
-            Ok(conn) => Ok(Some(conn)),
+    /// Where a handle of an outer pool belongs by the stack of this moment. `Ok(None)`: no route, no
+    /// default.
+    pub(super) fn target_of_stack(&self) -> Result<Option<(Located, Reason)>, Error> {
+        match self.route_in_force(&*self.nodes()?) {
+            Ok(target) => Ok(Some(target)),
             Err(Error::NoRoute { .. }) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Checks out for a handle of an outer pool.
+    pub(super) fn get_target(
+        &self,
+        (at, reason): (Located, Reason),
+    ) -> Result<ShardedConnection<C>, Error> {
+        self.checkout(self.nodes()?, at, reason)
     }
 }
 

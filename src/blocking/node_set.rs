@@ -71,6 +71,7 @@ impl<C: NodeConnection> NodeSet<C> {
                 let make = |class| {
                     Arc::new(Node::new(
                         topology.clone(),
+                        Arc::clone(&snapshot),
                         shard.primary.clone(),
                         class,
                         options.clone(),
@@ -119,6 +120,15 @@ impl<C: NodeConnection> NodeSet<C> {
             .filter(|node| !other.pools().any(|(kept, _)| Arc::ptr_eq(kept, node)))
             .map(Arc::clone)
             .collect()
+    }
+
+    /// Tells the nodes that were taken over from another set what their databases are to say now.
+    pub(super) fn expect(&self, before: &Self) {
+        for (node, _) in self.pools() {
+            if before.pools().any(|(old, _)| Arc::ptr_eq(old, node)) {
+                node.expect(&self.snapshot);
+            }
+        }
     }
 
     /// Connects every primary once.

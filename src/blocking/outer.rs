@@ -43,10 +43,17 @@ impl<C: NodeConnection> ShardedConnection<C> {
         };
         handle.fresh = false;
         handle.failed = None;
-        match handle.manager.bind_by_stack() {
-            Ok(Some(bound)) => self.take_over(bound),
+        let bound = match handle.manager.target_of_stack() {
             // The first statement will look again, under the route of its own moment.
-            Ok(None) => {}
+            Ok(None) => return,
+            Ok(Some(target)) => {
+                handle.target = Some(target);
+                handle.manager.get_target(target)
+            }
+            Err(error) => Err(error),
+        };
+        match bound {
+            Ok(bound) => self.take_over(bound),
             Err(error) => handle.failed = Some(error),
         }
     }
@@ -60,7 +67,15 @@ impl<C: NodeConnection> ShardedConnection<C> {
         if let Some(error) = handle.failed.take() {
             return Err(error);
         }
-        let bound = handle.manager.get()?;
+        // Once it is known where a handle belongs it is bound there or nowhere: a second attempt
+        // under another route, or under none, must not end up elsewhere.
+        if handle.target.is_none() {
+            handle.target = handle.manager.target_of_stack()?;
+        }
+        let bound = match handle.target {
+            Some(target) => handle.manager.get_target(target)?,
+            None => handle.manager.get()?,
+        };
         self.take_over(bound);
         Ok(())
     }
@@ -91,6 +106,7 @@ impl<C: NodeConnection> ShardedConnection<C> {
         }
         if let Some(handle) = &mut self.handle {
             handle.failed = None;
+            handle.target = None;
         }
         self.hooks.clear();
         self.lease = None;

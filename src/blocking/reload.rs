@@ -152,6 +152,7 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
             reloaded.removed.len(),
             reloaded.replaced.len(),
         );
+        after.expect(&before);
         let after = Arc::new(after);
         inner.nodes.rcu(|current| {
             // Somebody may have changed the topology once more meanwhile, and followed it.
@@ -192,6 +193,7 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
             }
         });
         let after = inner.nodes.load();
+        after.expect(&before);
         for node in before.without(&after) {
             node.retire();
         }

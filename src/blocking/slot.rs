@@ -257,6 +257,21 @@ impl<C: NodeConnection> Slot<C> {
         result
     }
 
+    /// Whether the test transaction of the connection is still there, as far as can be told.
+    pub(crate) fn is_in_test_transaction(&mut self) -> bool {
+        let probed = self.probe();
+        let believed = match C::TransactionManager::transaction_manager_status_mut(&mut self.conn) {
+            TransactionManagerStatus::Valid(valid) => valid.in_transaction.is_some(),
+            TransactionManagerStatus::InError => false,
+        };
+        believed
+            && !self.notes.flags.any(Flags::ENDED_BY_HAND)
+            && matches!(
+                probed,
+                TransactionProbe::Open | TransactionProbe::Failed | TransactionProbe::Unknown
+            )
+    }
+
     /// Makes sure that a dirty connection has no transaction open, or only its test transaction.
     fn clean(&mut self, test_transaction: bool) -> bool {
         match self.probe() {

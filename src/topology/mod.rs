@@ -92,6 +92,7 @@ impl Topology {
         origin: impl Fn(&str) -> String,
         accept: impl FnOnce(&Snapshot, &Snapshot) -> Result<(), Error>,
     ) -> Result<(), Error> {
+        let _once = Changing::begin()?;
         let mut spec = self
             .inner
             .spec
@@ -152,6 +153,38 @@ impl Topology {
     #[inline]
     pub fn epoch(&self) -> u64 {
         self.inner.current.epoch()
+    }
+}
+
+/// A change of a topology that this thread is in the middle of. Another one inside it, by the closure
+/// that edits or by an own connect function, would wait for itself.
+#[cfg(feature = "r2d2")]
+struct Changing;
+
+#[cfg(feature = "r2d2")]
+thread_local! {
+    static CHANGING: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+#[cfg(feature = "r2d2")]
+impl Changing {
+    fn begin() -> Result<Self, Error> {
+        if CHANGING.replace(true) {
+            return Err(ConfigErrors(vec![crate::error::ConfigProblem {
+                origin: String::new(),
+                key: String::new(),
+                message: "a topology cannot be changed from inside a change of a topology: do it after the call has returned".to_owned(),
+            }])
+            .into());
+        }
+        Ok(Self)
+    }
+}
+
+#[cfg(feature = "r2d2")]
+impl Drop for Changing {
+    fn drop(&mut self) {
+        CHANGING.set(false);
     }
 }
 

@@ -44,6 +44,7 @@ macro_rules! everywhere {
             by_hand: "by_hand.rs",
             exchanged: "exchanged.rs",
             guards: "guards.rs",
+            handles: "handles.rs",
             independent: "independent.rs",
             options: "options.rs",
             outcomes: "outcomes.rs",

@@ -5,7 +5,6 @@ use std::ops::DerefMut;
 
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
-use diesel::sql_types::{Nullable, Text};
 
 use super::backend::{Fleet, Sharded, insert};
 use crate::support::whoami::dsl as whoami;

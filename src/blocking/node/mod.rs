@@ -24,7 +24,7 @@ use crate::name::{Role, ShardName, WorkloadName};
 use crate::replica::Verdict;
 use crate::route::stack::{self, NodeId};
 use crate::telemetry::{self, NodeMeters};
-use crate::topology::{DatabaseUrl, NodeSpec, PoolSettings, Topology};
+use crate::topology::{DatabaseUrl, NodeSpec, PoolSettings, Snapshot, Topology};
 
 pub(crate) use pool::Lease;
 use pool::NodeManager;
@@ -90,15 +90,22 @@ enum Plan {
 impl<C: NodeConnection> Node<C> {
     pub(crate) fn new(
         topology: Topology,
+        expected: Arc<Snapshot>,
         spec: NodeSpec,
         class: Option<WorkloadName>,
         options: Options<C>,
         threads: Arc<Threads>,
     ) -> Self {
+        let shared = Shared::new(topology, expected, spec, class, options, threads);
         Self {
-            shared: Arc::new(Shared::new(topology, spec, class, options, threads)),
+            shared: Arc::new(shared),
             pool: OnceLock::new(),
         }
+    }
+
+    /// The topology has changed around the node: the next connection is compared with this state.
+    pub(crate) fn expect(&self, snapshot: &Arc<Snapshot>) {
+        self.shared.expect(snapshot);
     }
 
     pub(crate) fn topology(&self) -> &Topology {

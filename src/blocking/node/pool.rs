@@ -8,7 +8,7 @@ use super::Node;
 use super::lock;
 use super::shared::Shared;
 use crate::blocking::backend::NodeConnection;
-use crate::blocking::slot::Slot;
+use crate::blocking::slot::{Flags, Slot};
 
 /// What r2d2 knows of a node.
 pub(super) struct NodeManager<C: NodeConnection> {
@@ -38,6 +38,11 @@ impl<C: NodeConnection> r2d2::ManageConnection for NodeManager<C> {
     }
 
     fn has_broken(&self, slot: &mut Box<Slot<C>>) -> bool {
+        let test = self.shared.options.test_transactions;
+        if test && !slot.is_in_test_transaction() {
+            self.shared.meters.test_transaction_ended();
+            slot.notes.flags.set(Flags::RETIRE);
+        }
         let keep = !self.shared.is_retired()
             && slot.settle(
                 self.shared.options.reset_sessions,

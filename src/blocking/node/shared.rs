@@ -15,7 +15,7 @@ use crate::name::{Role, ShardName, WorkloadName};
 use crate::replica::{Circuit, Failure, Opened, connect_cause};
 use crate::route::stack::NodeId;
 use crate::telemetry::NodeMeters;
-use crate::topology::{NodeSpec, PoolSettings, Topology, UrlKind};
+use crate::topology::{NodeSpec, PoolSettings, Snapshot, Topology, UrlKind};
 
 /// How the application wants physical connections to be treated.
 pub(crate) struct Options<C: NodeConnection> {
@@ -125,6 +125,9 @@ pub(super) struct Shared<C: NodeConnection> {
     /// Connect attempts that have outlived their deadline and still hang.
     pub(super) stuck: Arc<AtomicUsize>,
     pub(super) filling: AtomicBool,
+    /// What the database is compared with; of the state of the topology that the node belongs to, which
+    /// is not in force yet while the node proves itself.
+    expected: Mutex<Arc<Snapshot>>,
     /// The database has said that it is this shard's, or has said nothing.
     verified: AtomicBool,
     /// The topology has no such node any more: connections are closed as they come back.
@@ -139,6 +142,7 @@ pub(super) struct Shared<C: NodeConnection> {
 impl<C: NodeConnection> Shared<C> {
     pub(super) fn new(
         topology: Topology,
+        expected: Arc<Snapshot>,
         spec: NodeSpec,
         class: Option<WorkloadName>,
         options: Options<C>,
@@ -168,6 +172,7 @@ impl<C: NodeConnection> Shared<C> {
             ready: Mutex::default(),
             stuck: Arc::default(),
             filling: AtomicBool::new(false),
+            expected: Mutex::new(expected),
             verified: AtomicBool::new(false),
             retired: AtomicBool::new(false),
             threads,
@@ -175,6 +180,12 @@ impl<C: NodeConnection> Shared<C> {
             changes: Mutex::default(),
             changed: Condvar::new(),
         }
+    }
+
+    /// The topology has changed around the node: the next connection compares anew.
+    pub(super) fn expect(&self, snapshot: &Arc<Snapshot>) {
+        *lock(&self.expected) = Arc::clone(snapshot);
+        self.verified.store(false, Ordering::Release);
     }
 
     pub(super) fn shard(&self) -> ShardName {
@@ -241,9 +252,8 @@ impl<C: NodeConnection> Shared<C> {
         };
         if !self.verified.load(Ordering::Acquire) {
             let rows = slot.muted(NodeConnection::read_identity).map_err(failed)?;
-            self.topology
-                .with_current(|snapshot| identity::compare(snapshot, self.shard(), &rows))
-                .map_err(Refused::Identity)?;
+            let expected = Arc::clone(&lock(&self.expected));
+            identity::compare(&expected, self.shard(), &rows).map_err(Refused::Identity)?;
             self.verified.store(true, Ordering::Release);
         }
         if self.options.test_transactions {
