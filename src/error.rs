@@ -287,7 +287,7 @@ pub enum Error {
     Config(ConfigErrors),
 
     /// A database error with the shard it came from.
-    #[error("shard {}: database error", Known(shard))]
+    #[error("database error{}", OnShard(shard))]
     Database {
         /// The shard, where it is known.
         shard: Option<ShardName>,
@@ -384,17 +384,6 @@ impl fmt::Display for OnShard<'_> {
         match self.0 {
             Some(name) => write!(f, " on shard {name}"),
             None => Ok(()),
-        }
-    }
-}
-
-struct Known<'a>(&'a Option<ShardName>);
-
-impl fmt::Display for Known<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(name) => fmt::Display::fmt(name, f),
-            None => f.write_str("unknown"),
         }
     }
 }

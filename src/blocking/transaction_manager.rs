@@ -250,6 +250,17 @@ impl<C: NodeConnection> ShardedConnection<C> {
             && let Some(shard) = self.shard()
         {
             stack::may_begin(self.topology, shard)?;
+            // A transaction under another route could not do anything, whoever asked for the
+            // connection.
+            if let Some(at) = stack::top(self.topology)
+                && at.shard != shard
+            {
+                return Err(Error::RouteMismatch {
+                    bound: shard,
+                    routed: at.shard,
+                }
+                .into());
+            }
         }
         let (outer, tm) = (self.open_depth(), &mut self.tm);
         let Some(lease) = &mut self.lease else {

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::io::Read;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// More than this is no password, and a program that prints for ever must not fill the memory.
 const LONGEST: u64 = 64 * 1024;
@@ -38,7 +41,7 @@ impl PasswordCommand {
     /// Runs the program, without a shell, and answers what it printed, without one line break at
     /// the end. What it prints to its standard error is dropped, since nobody knows what that holds.
     ///
-    /// It may take any time: the caller has the clock.
+    /// A program that takes longer than `patience` is ended.
     ///
     /// # Errors
     ///
@@ -47,7 +50,7 @@ impl PasswordCommand {
         not(any(feature = "r2d2", test)),
         expect(dead_code, reason = "only a driver connects")
     )]
-    pub(crate) fn run(&self) -> Result<String, String> {
+    pub(crate) fn run(&self, patience: Duration) -> Result<String, String> {
         let failed = |what: &str| format!("the password command `{}` {what}", self.shown());
         let mut child = Command::new(&self.program)
             .args(&self.arguments)
@@ -57,23 +60,53 @@ impl PasswordCommand {
             .spawn()
             // The kind alone: the whole error is the system's, but its words are not ours to vouch for.
             .map_err(|error| failed(&format!("cannot be started: {}", error.kind())))?;
+        let stdout = child.stdout.take();
+        let child = Mutex::new(child);
+        let locked = || child.lock().unwrap_or_else(PoisonError::into_inner);
+        let deadline = Instant::now() + patience;
         let mut printed = Vec::new();
-        let read = match child.stdout.take() {
-            Some(stdout) => stdout.take(LONGEST + 1).read_to_end(&mut printed),
-            None => Ok(0),
-        };
-        if read.is_err() || printed.len() as u64 > LONGEST {
+        let (read, late) = std::thread::scope(|scope| {
+            // Reading has no clock, so somebody else looks at one; whoever is late is ended.
+            let (done, ended) = mpsc::channel::<()>();
+            let watch = scope.spawn(move || {
+                let late = ended.recv_timeout(patience) == Err(RecvTimeoutError::Timeout);
+                if late {
+                    let _ = locked().kill();
+                }
+                late
+            });
+            let read = match stdout {
+                Some(stdout) => stdout.take(LONGEST + 1).read_to_end(&mut printed),
+                None => Ok(0),
+            };
+            drop(done);
+            (read, watch.join().unwrap_or(false))
+        });
+        if late || read.is_err() || printed.len() as u64 > LONGEST {
             // It may have ended by itself in the meantime, and is waited for in either case.
-            let _ = child.kill();
-            let _ = child.wait();
+            let _ = locked().kill();
+            let _ = locked().wait();
             return Err(failed(match read {
+                _ if late => "was ended, since it did not answer within connect_timeout",
                 Ok(_) => "prints more than 64 KiB, which is no password",
                 Err(_) => "could not be read from",
             }));
         }
-        let status = child
-            .wait()
-            .map_err(|error| failed(&format!("was lost: {}", error.kind())))?;
+        let status = loop {
+            match locked().try_wait() {
+                Ok(Some(status)) => break status,
+                Ok(None) if Instant::now() < deadline => {}
+                Ok(None) => {
+                    let _ = locked().kill();
+                    let _ = locked().wait();
+                    return Err(failed(
+                        "was ended, since it did not end within connect_timeout",
+                    ));
+                }
+                Err(error) => return Err(failed(&format!("was lost: {}", error.kind()))),
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        };
         if !status.success() {
             return Err(failed(&format!(
                 "failed ({status}): run it by hand to see what it says"
@@ -126,7 +159,7 @@ mod tests {
             ("S3cr3t!x\\r", "S3cr3t!x\r"),
             (" pä\\nss ", " pä\nss "),
         ] {
-            let answer = command(&["printf", format]).run();
+            let answer = command(&["printf", format]).run(Duration::from_secs(10));
             assert_eq!(answer.as_deref(), Ok(password), "{format}");
         }
     }
@@ -134,15 +167,23 @@ mod tests {
     #[test]
     fn nothing_is_split_or_expanded() {
         for argument in ["a b", "$HOME", "*", "`false`", "a;b", "~", "'a'"] {
-            let answer = command(&["echo", argument]).run();
+            let answer = command(&["echo", argument]).run(Duration::from_secs(10));
             assert_eq!(answer.as_deref(), Ok(argument));
         }
     }
 
     #[test]
+    fn a_program_that_hangs_is_ended() {
+        let start = Instant::now();
+        let error = command(&["sleep", "60"]).run(Duration::from_millis(50));
+        assert!(error.unwrap_err().contains("was ended"));
+        assert!(start.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
     fn the_program_gets_no_input() {
         // It would wait for ever for a terminal's.
-        let error = command(&["cat"]).run().unwrap_err();
+        let error = command(&["cat"]).run(Duration::from_secs(10)).unwrap_err();
         assert!(error.contains("printed nothing"), "{error}");
     }
 
@@ -172,7 +213,7 @@ mod tests {
             (&["yes", "S3cr3t"], "prints more than 64 KiB"),
         ] {
             let command = command(words);
-            let error = command.run().unwrap_err();
+            let error = command.run(Duration::from_secs(10)).unwrap_err();
             assert!(error.contains(expected), "{words:?}: {error}");
             let shown = format!("{error} {command:?} {command:#?}");
             assert!(!shown.contains("S3cr3t"), "{shown}");

@@ -7,6 +7,7 @@ mod multi;
 mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod probe;
 #[cfg(feature = "sqlite")]
 mod sqlite;

@@ -1,5 +1,5 @@
 use diesel::connection::{AnsiTransactionManager, Connection, SimpleConnection};
-use diesel::{ConnectionResult, QueryResult, SqliteConnection};
+use diesel::{ConnectionError, ConnectionResult, QueryResult, SqliteConnection};
 
 use super::{NodeConnection, TransactionProbe, probe};
 use crate::blocking::identity::IdentityRow;
@@ -10,8 +10,13 @@ impl NodeConnection for SqliteConnection {
         kind == UrlKind::Sqlite
     }
 
+    /// Sets a busy timeout of five seconds: SQLite's own default is none at all, and a pool of
+    /// connections to one file would answer "database is locked" at once.
     fn connect(_: UrlKind, url: &str) -> ConnectionResult<Self> {
-        Self::establish(url)
+        let mut conn = Self::establish(url)?;
+        conn.batch_execute("PRAGMA busy_timeout = 5000")
+            .map_err(ConnectionError::CouldntSetupConfiguration)?;
+        Ok(conn)
     }
 
     fn kind(&self) -> UrlKind {

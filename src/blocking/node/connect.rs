@@ -20,6 +20,10 @@ use crate::topology::{NodeSpec, UrlKind};
 /// An application's own way to connect.
 pub(crate) type Connector<C> = dyn Fn(NodeInfo<'_>) -> ConnectionResult<C> + Send + Sync;
 
+/// Attempts of one node that may hang at the same time: what hangs may be the application's own
+/// connect function, however well the host greets.
+const MOST_STUCK: usize = 4;
+
 /// The cause, and what the driver said, without secrets.
 type Failed = (UnavailableCause, String);
 
@@ -32,10 +36,11 @@ pub(super) fn establish<C: NodeConnection>(shared: &Shared<C>) -> Result<C, Fail
         let attempt = AssertUnwindSafe(|| attempt(connector, spec, kind, timeout));
         return catch_unwind(attempt).unwrap_or_else(|_| Err(panicked()));
     }
-    if shared.stuck.load(Ordering::Acquire) > 0 && !greets(spec, kind, timeout) {
+    let stuck = shared.stuck.load(Ordering::Acquire);
+    if stuck >= MOST_STUCK || (stuck > 0 && !greets(spec, kind, timeout)) {
         return Err((
             UnavailableCause::Timeout,
-            "an earlier attempt still hangs, and the host says nothing".to_owned(),
+            "earlier attempts still hang".to_owned(),
         ));
     }
     // No client library bounds every part of a connect (name resolution, TLS, a server that accepts
@@ -89,7 +94,7 @@ fn attempt<C: NodeConnection>(
     let mut spec = spec.clone();
     if let Some(command) = &spec.password_command {
         let password = command
-            .run()
+            .run(timeout)
             .map_err(|error| (UnavailableCause::Authentication, error))?;
         spec.url = spec
             .url
