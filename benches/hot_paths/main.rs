@@ -237,15 +237,25 @@ fn count_threads(bench: &Bench) {
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     });
     if bench.mode != Mode::Smoke {
-        let [none, one, thousand] = counted;
+        let [none, one, thousand] = counted.map(|counts| {
+            let mut counts = counts.split_whitespace().map(str::to_owned);
+            let threads = counts.next().unwrap_or_default();
+            let memory = counts.next().and_then(|kib| kib.parse::<f64>().ok());
+            (threads, memory.unwrap_or(f64::NAN))
+        });
         println!(
-            "threads of a process: {none} without a manager, {one} with one of 1 shard, {thousand} with one of 1,000 shards"
+            "threads of a process: {} without a manager, {} with one of 1 shard, {} with one of 1,000 shards",
+            none.0, one.0, thousand.0
+        );
+        println!(
+            "memory of an idle shard: {:.1} KiB",
+            (thousand.1 - one.1) / 999.0
         );
     }
 }
 
-/// The threads of this process with a manager of so many shards, as the operating system counts
-/// them.
+/// The threads and the resident KiB of this process with a manager of so many shards, as the
+/// operating system counts them.
 fn threads(folder: &Path, shards: usize) -> String {
     let manager = (shards > 0).then(|| {
         let manager = op::many_shards(folder, shards);
@@ -257,10 +267,13 @@ fn threads(folder: &Path, shards: usize) -> String {
     });
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     drop(manager);
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix("Threads:"))
-        .map_or_else(|| "?".to_owned(), |count| count.trim().to_owned())
+    let field = |name: &str| {
+        status
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.split_whitespace().next())
+            .unwrap_or("?")
+    };
+    format!("{} {}", field("Threads:"), field("VmRSS:"))
 }
 
 /// Runs one operation a fixed number of times.

@@ -12,7 +12,7 @@ fn a_handle_whose_binding_failed_never_ends_up_on_another_shard() {
     let fleet = Fleet::new(&["a", "b", "c"]);
     let impatient = PoolConfig::new()
         .max_size(1)
-        .connection_timeout(Duration::from_millis(50));
+        .connection_timeout(Duration::from_millis(500));
     let builder = fleet.builder_with(impatient, |_, url| url);
     let shards = builder.default_shard("c").build().unwrap();
     let pool = shards.clone().into_pool();

@@ -212,7 +212,7 @@ fn every_metric_has_the_labels_of_the_docs() {
     metrics.during(|| {
         let shards = plain(&fleet)
             .default_shard("a")
-            .pool(PoolConfig::new().connection_timeout(std::time::Duration::from_millis(50)))
+            .pool(PoolConfig::new().connection_timeout(std::time::Duration::from_secs(1)))
             .shard("gone", "/no/such/folder/gone.db")
             .shard("tight", fleet.url("a") + ".tight")
             .build()
