@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
@@ -193,7 +192,7 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
         }
     }
 
-    fn route_in_force(&self, nodes: &NodeSet<C>) -> Result<(Located, Reason), Error> {
+    pub(super) fn route_in_force(&self, nodes: &NodeSet<C>) -> Result<(Located, Reason), Error> {
         if let Some(at) = stack::top(self.inner.topology.id()) {
             return Ok((at, Reason::Route));
         }
@@ -211,7 +210,7 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
     }
 
     #[inline]
-    fn checkout(
+    pub(super) fn checkout(
         &self,
         nodes: Nodes<C>,
         at: Located,
@@ -422,46 +421,6 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
                 .map(|(node, state)| NodeStatus::of(node, state))
                 .collect(),
         }
-    }
-
-    /// Puts the manager into an outer r2d2 pool, sized so that the node pools are what limits a
-    /// caller.
-    ///
-    /// The outer pool hands out handles, which cost nothing while idle; the database connections
-    /// stay in the node pools. For other settings build it with `r2d2::Pool::builder()` as usual.
-    #[must_use]
-    pub fn into_pool(self) -> r2d2::Pool<Self> {
-        let (mut capacity, mut longest) = (0u32, Duration::ZERO);
-        for (node, _) in self.inner.nodes.load().pools() {
-            capacity = capacity.saturating_add(node.settings().max_size);
-            longest = longest.max(node.settings().connection_timeout);
-        }
-        r2d2::Pool::builder()
-            .max_size(capacity.max(1))
-            .min_idle(Some(1))
-            .idle_timeout(None)
-            .max_lifetime(None)
-            .connection_timeout(longest.max(Duration::from_secs(1)))
-            .thread_pool(self.inner.threads.pool())
-            .build_unchecked(self)
-    }
-
-    /// Where a handle of an outer pool belongs by the stack of this moment. `Ok(None)`: no route, no
-    /// default.
-    pub(super) fn target_of_stack(&self) -> Result<Option<(Located, Reason)>, Error> {
-        match self.route_in_force(&*self.nodes()?) {
-            Ok(target) => Ok(Some(target)),
-            Err(Error::NoRoute { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Checks out for a handle of an outer pool.
-    pub(super) fn get_target(
-        &self,
-        (at, reason): (Located, Reason),
-    ) -> Result<ShardedConnection<C>, Error> {
-        self.checkout(self.nodes()?, at, reason)
     }
 }
 

@@ -6,12 +6,16 @@
 //! ([`has_broken`](r2d2::ManageConnection::has_broken)) it gives its connection back to the node's
 //! pool and is unbound again.
 
+use std::time::Duration;
+
 use diesel::connection::{Connection, DynInstrumentation};
 
 use super::backend::NodeConnection;
 use super::connection::ShardedConnection;
 use super::manager::ShardedConnectionManager;
 use crate::error::Error;
+use crate::route::Located;
+use crate::telemetry::Reason;
 
 impl<C: NodeConnection> r2d2::ManageConnection for ShardedConnectionManager<C> {
     type Connection = ShardedConnection<C>;
@@ -33,6 +37,48 @@ impl<C: NodeConnection> r2d2::ManageConnection for ShardedConnectionManager<C> {
     fn has_broken(&self, conn: &mut ShardedConnection<C>) -> bool {
         conn.unbind();
         false
+    }
+}
+
+impl<C: NodeConnection> ShardedConnectionManager<C> {
+    /// Puts the manager into an outer r2d2 pool, sized so that the node pools are what limits a
+    /// caller.
+    ///
+    /// The outer pool hands out handles, which cost nothing while idle; the database connections
+    /// stay in the node pools. For other settings build it with `r2d2::Pool::builder()` as usual.
+    #[must_use]
+    pub fn into_pool(self) -> r2d2::Pool<Self> {
+        let (mut capacity, mut longest) = (0u32, Duration::ZERO);
+        for (node, _) in self.inner.nodes.load().pools() {
+            capacity = capacity.saturating_add(node.settings().max_size);
+            longest = longest.max(node.settings().connection_timeout);
+        }
+        r2d2::Pool::builder()
+            .max_size(capacity.max(1))
+            .min_idle(Some(1))
+            .idle_timeout(None)
+            .max_lifetime(None)
+            .connection_timeout(longest.max(Duration::from_secs(1)))
+            .thread_pool(self.inner.threads.pool())
+            .build_unchecked(self)
+    }
+
+    /// Where a handle of an outer pool belongs by the stack of this moment. `Ok(None)`: no route, no
+    /// default.
+    pub(super) fn target_of_stack(&self) -> Result<Option<(Located, Reason)>, Error> {
+        match self.route_in_force(&*self.nodes()?) {
+            Ok(target) => Ok(Some(target)),
+            Err(Error::NoRoute { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Checks out for a handle of an outer pool.
+    pub(super) fn get_target(
+        &self,
+        (at, reason): (Located, Reason),
+    ) -> Result<ShardedConnection<C>, Error> {
+        self.checkout(self.nodes()?, at, reason)
     }
 }
 

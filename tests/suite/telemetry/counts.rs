@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use diesel::connection::SimpleConnection;
+use diesel::connection::{Connection as _, SimpleConnection};
 use diesel::result::Error as DieselError;
 use diesel_sharded::blocking::Outcome;
 use diesel_sharded::{Error, KeyspaceConfig, PoolConfig, Route, RuleSpec, ShardState};
@@ -10,7 +10,7 @@ use diesel_sharded::{Error, KeyspaceConfig, PoolConfig, Route, RuleSpec, ShardSt
 use super::log::Log;
 use super::plain;
 use super::recorder::Metrics;
-use crate::support::sqlite::{Fleet, insert};
+use crate::support::sqlite::{Conn, Fleet, insert};
 
 const CHECKOUTS: &str = "diesel_sharded_checkouts_total";
 const TRANSACTIONS: &str = "diesel_sharded_transactions_total";
@@ -172,7 +172,10 @@ fn transactions_are_counted_by_how_they_ended() {
 fn each_run_of_a_retried_transaction_is_counted() {
     let fleet = Fleet::new(&["a"]);
     // Without a busy timeout: a locked file fails at once.
-    let shards = plain(&fleet).build().unwrap();
+    let shards = plain(&fleet)
+        .connect_with(|node| Conn::establish(node.url().expose()))
+        .build()
+        .unwrap();
     let mut somebody = fleet.direct("a");
     somebody.batch_execute("BEGIN IMMEDIATE").unwrap();
     let (metrics, log) = (Metrics::default(), Log::default());
