@@ -35,7 +35,7 @@ mod algorithm;
 mod key;
 
 // What a node's failures mean.
-#[cfg(feature = "r2d2")]
+#[cfg(any(feature = "r2d2", feature = "bb8"))]
 mod replica;
 
 // What exists, and where a call goes.
@@ -44,6 +44,10 @@ mod topology;
 
 #[cfg(feature = "config")]
 mod config;
+
+// What the drivers decide alike, and the drivers.
+#[cfg(any(feature = "r2d2", feature = "bb8"))]
+mod driver;
 
 #[cfg(feature = "r2d2")]
 pub mod blocking;

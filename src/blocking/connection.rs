@@ -4,15 +4,16 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use diesel::QueryResult;
-use diesel::connection::{CacheSize, DynInstrumentation, TransactionManager};
+use diesel::connection::{
+    CacheSize, DynInstrumentation, TransactionManager, TransactionManagerStatus,
+};
 use diesel::result::Error as DieselError;
 
-use super::backend::{NodeConnection, TransactionProbe};
-use super::hooks::Hook;
+use super::backend::NodeConnection;
 use super::manager::ShardedConnectionManager;
 use super::node::Lease;
-use super::slot::{Flags, Slot};
-use super::transaction_manager::ShardedTmState;
+use super::slot::Slot;
+use crate::driver::{Flags, Hooks, ShardedTmState, TransactionProbe, open_depth};
 use crate::error::{Error, RollbackReason};
 use crate::key::ToShardKey;
 use crate::name::{Role, ShardName};
@@ -46,7 +47,7 @@ pub struct ShardedConnection<C: NodeConnection> {
     pub(super) owns_pin: bool,
     pub(super) tm: ShardedTmState,
     /// What is to be done after the commit.
-    pub(super) hooks: Vec<Hook>,
+    pub(super) hooks: Hooks,
     /// What a handle of an outer pool keeps while it is bound to nothing.
     pub(super) handle: Option<Box<Handle<C>>>,
 }
@@ -72,7 +73,7 @@ impl<C: NodeConnection> ShardedConnection<C> {
             by_stack,
             owns_pin: false,
             tm: ShardedTmState::default(),
-            hooks: Vec::new(),
+            hooks: Hooks::default(),
             handle: None,
         }
     }
@@ -84,7 +85,7 @@ impl<C: NodeConnection> ShardedConnection<C> {
             by_stack: true,
             owns_pin: false,
             tm: ShardedTmState::default(),
-            hooks: Vec::new(),
+            hooks: Hooks::default(),
             handle: Some(Box::new(Handle {
                 manager,
                 failed: None,
@@ -176,7 +177,7 @@ impl<C: NodeConnection> ShardedConnection<C> {
         };
         if let Some(at) = stack::top(self.topology) {
             let bound = lease.node().shard();
-            if at.shard != bound && (self.by_stack || open_depth(lease.slot_mut()) > 0) {
+            if at.shard != bound && (self.by_stack || open_depth(status(lease.slot_mut())) > 0) {
                 let error = Error::RouteMismatch {
                     bound,
                     routed: at.shard,
@@ -206,7 +207,7 @@ impl<C: NodeConnection> ShardedConnection<C> {
     pub(super) fn open_depth(&mut self) -> u32 {
         self.lease
             .as_mut()
-            .map_or(0, |lease| open_depth(lease.slot_mut()))
+            .map_or(0, |lease| open_depth(status(lease.slot_mut())))
     }
 
     pub(super) fn slot_mut(&mut self) -> Option<&mut Slot<C>> {
@@ -238,58 +239,22 @@ impl<C: NodeConnection> ShardedConnection<C> {
     }
 }
 
-/// The depth of the transactions Diesel believes in, without a test transaction.
-fn open_depth<C: NodeConnection>(slot: &mut Slot<C>) -> u32 {
-    use diesel::connection::TransactionManagerStatus as Status;
-    match C::TransactionManager::transaction_manager_status_mut(&mut slot.conn) {
-        Status::Valid(valid) => valid.in_transaction.as_ref().map_or(0, |open| {
-            open.transaction_depth.get() - u32::from(open.test_transaction)
-        }),
-        Status::InError => 0,
-    }
+fn status<C: NodeConnection>(slot: &mut Slot<C>) -> &mut TransactionManagerStatus {
+    C::TransactionManager::transaction_manager_status_mut(&mut slot.conn)
 }
 
 /// Finds out whether the transaction that our bookkeeping has open is still there.
 fn lost<C: NodeConnection>(tm: &mut ShardedTmState, slot: &mut Slot<C>) -> Option<RollbackReason> {
-    use diesel::connection::TransactionManagerStatus as Status;
-    if let Some(reason) = tm.lost {
-        return Some(reason);
+    // SQLite tells Diesel that it has left a transaction only when it is asked.
+    if slot.notes.kind == UrlKind::Sqlite
+        && slot.notes.flags.any(Flags::UNPROBED)
+        && tm.lost.is_none()
+        && slot.probe() == TransactionProbe::Broken
+    {
+        slot.notes.flags.set(Flags::LOST);
     }
-    if slot.notes.flags.any(Flags::ENDED_BY_SERVER) {
-        tm.lost = Some(RollbackReason::EndedByServer);
-    } else if slot.notes.flags.any(Flags::ENDED_BY_HAND) {
-        tm.lost = Some(RollbackReason::EndedByHand);
-    } else if slot.notes.flags.any(Flags::LOST) {
-        tm.lost = Some(RollbackReason::ConnectionLost);
-    } else {
-        // On PostgreSQL no error ends a transaction, it only spoils it.
-        let after_error =
-            slot.notes.kind != UrlKind::Postgres && slot.notes.flags.any(Flags::FAILED_IN_SCOPE);
-        if slot.notes.kind == UrlKind::Sqlite && slot.notes.flags.any(Flags::UNPROBED) {
-            // SQLite tells Diesel that it has left a transaction only when it is asked.
-            if slot.probe() == TransactionProbe::Broken {
-                tm.lost = Some(RollbackReason::ConnectionLost);
-                return tm.lost;
-            }
-        }
-        match C::TransactionManager::transaction_manager_status_mut(&mut slot.conn) {
-            Status::InError => tm.lost = Some(RollbackReason::ConnectionLost),
-            Status::Valid(valid) => {
-                let depth = valid
-                    .in_transaction
-                    .as_ref()
-                    .map_or(0, |open| open.transaction_depth.get());
-                if depth < tm.expected_depth() {
-                    tm.lost = Some(if after_error {
-                        RollbackReason::EndedByServer
-                    } else {
-                        RollbackReason::EndedByHand
-                    });
-                }
-            }
-        }
-    }
-    tm.lost
+    let status = C::TransactionManager::transaction_manager_status_mut(&mut slot.conn);
+    tm.lost(&slot.notes, status)
 }
 
 impl<C: NodeConnection> Deref for ShardedConnection<C> {

@@ -13,12 +13,13 @@ use diesel::r2d2::R2D2Connection;
 use diesel::result::Error as DieselError;
 use diesel::{ConnectionResult, QueryResult};
 
-use super::backend::{NodeConnection, TextEffect};
+use super::backend::NodeConnection;
 use super::connection::ShardedConnection;
 use super::manager::ShardedConnectionManager;
 use super::node::Threads;
-use super::slot::{Flags, Noter, Slot};
-use super::transaction_manager::{ShardedTm, ShardedTmState};
+use super::slot::Slot;
+use super::transaction_manager::ShardedTm;
+use crate::driver::{Flags, Noter, ShardedTmState, TextEffect};
 use crate::error::Error;
 use crate::route::stack;
 use crate::topology::UrlKind;

@@ -1,17 +1,8 @@
 //! What is to be done once a transaction is committed.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use super::backend::NodeConnection;
 use super::connection::ShardedConnection;
-use crate::name::ShardName;
-use crate::telemetry;
-
-/// Something to do after the commit, and the level it was asked for on.
-pub(super) struct Hook {
-    depth: u32,
-    run: Box<dyn FnOnce() + Send>,
-}
+use crate::driver::{Hook, run_hooks};
 
 impl<C: NodeConnection> ShardedConnection<C> {
     /// Runs a closure once the surrounding transaction is committed: a wake-up, a message, a cache to
@@ -40,50 +31,32 @@ impl<C: NodeConnection> ShardedConnection<C> {
     /// # #[cfg(not(feature = "sqlite"))] fn main() {}
     /// ```
     pub fn after_commit(&mut self, f: impl FnOnce() + Send + 'static) {
-        let hook = Hook {
-            depth: self.tm.depth(),
-            run: Box::new(f),
-        };
-        if hook.depth > 0 {
-            self.hooks.push(hook);
+        let depth = self.tm.depth();
+        if depth > 0 {
+            self.hooks.push(depth, f);
         } else if let Some(shard) = self.shard() {
-            run(shard, vec![hook]);
+            self.hooks.push(depth, f);
+            run_hooks(shard, self.hooks.take_committed());
         } else {
-            (hook.run)();
+            f();
         }
     }
 
-    /// A level was committed: its hooks are now its parent's, or due.
     pub(super) fn hooks_of_committed(&mut self, depth: u32) {
-        for hook in &mut self.hooks {
-            hook.depth = hook.depth.min(depth - 1);
-        }
+        self.hooks.committed(depth);
         if depth == 1
             && !self.owns_pin
             && let Some(shard) = self.shard()
         {
-            let due = self.take_committed_hooks();
-            run(shard, due);
+            run_hooks(shard, self.hooks.take_committed());
         }
     }
 
-    /// A level was rolled back, and what was asked for in it is void.
     pub(super) fn hooks_of_rolled_back(&mut self, depth: u32) {
-        self.hooks.retain(|hook| hook.depth < depth);
+        self.hooks.rolled_back(depth);
     }
 
     pub(super) fn take_committed_hooks(&mut self) -> Vec<Hook> {
-        let mut hooks = std::mem::take(&mut self.hooks);
-        hooks.retain(|hook| hook.depth == 0);
-        hooks
-    }
-}
-
-/// Runs hooks whose transaction on this shard is committed.
-pub(super) fn run(shard: ShardName, hooks: Vec<Hook>) {
-    for hook in hooks {
-        if catch_unwind(AssertUnwindSafe(hook.run)).is_err() {
-            telemetry::hook_panicked(shard);
-        }
+        self.hooks.take_committed()
     }
 }

@@ -10,7 +10,7 @@ use diesel::result::Error as DieselError;
 
 use super::backend::NodeConnection;
 use super::manager::ShardedConnectionManager;
-use super::slot::Flags;
+use crate::driver::Flags;
 use crate::error::Error;
 use crate::name::ShardName;
 use crate::topology::Snapshot;

@@ -1,7 +1,6 @@
 //! The blocking driver: Diesel's own connection types, one r2d2 pool per node.
 
 mod backend;
-mod begin;
 mod builder;
 mod connection;
 mod diesel_impls;
@@ -20,8 +19,7 @@ mod status;
 mod transaction;
 mod transaction_manager;
 
-pub use backend::{NodeConnection, TransactionProbe};
-pub use begin::Isolation;
+pub use backend::NodeConnection;
 pub use builder::ManagerBuilder;
 pub use connection::ShardedConnection;
 pub use diesel_impls::ShardedCursor;
@@ -35,4 +33,6 @@ pub use reload::Reloaded;
 pub use retry::RetryingTransactionBuilder;
 pub use status::{NodeStatus, Status};
 pub use transaction::TransactionBuilder;
-pub use transaction_manager::{Outcome, ShardedTm, ShardedTmState};
+pub use transaction_manager::ShardedTm;
+
+pub use crate::driver::{Isolation, Outcome, ShardedTmState, TransactionProbe};

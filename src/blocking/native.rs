@@ -11,9 +11,7 @@ mod postgres {
     use diesel::result::Error as DieselError;
 
     use crate::blocking::ShardedConnection;
-    use crate::blocking::begin::{BeginOptions, Isolation};
-    use crate::blocking::slot::Flags;
-    use crate::blocking::transaction_manager::Outcome;
+    use crate::driver::{BeginOptions, Flags, Isolation, Outcome};
     use crate::route::into_caller;
     use crate::topology::UrlKind;
 
@@ -138,7 +136,7 @@ mod sqlite {
     use diesel::result::Error as DieselError;
 
     use crate::blocking::ShardedConnection;
-    use crate::blocking::transaction_manager::Outcome;
+    use crate::driver::Outcome;
 
     impl ShardedConnection<SqliteConnection> {
         /// Runs a transaction that takes the write lock at its start (`BEGIN IMMEDIATE`).

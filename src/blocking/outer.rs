@@ -144,7 +144,7 @@ impl<C: NodeConnection> ShardedConnection<C> {
         if self.tm.depth() > 0 {
             self.retire();
         }
-        self.tm = super::transaction_manager::ShardedTmState::default();
+        self.tm = crate::driver::ShardedTmState::default();
         if let (Some(lease), Some(handle)) = (&mut self.lease, &mut self.handle) {
             handle.instrumentation = lease
                 .slot_mut()

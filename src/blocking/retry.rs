@@ -9,7 +9,7 @@ use diesel::result::Error as DieselError;
 use super::backend::NodeConnection;
 use super::connection::ShardedConnection;
 use super::transaction::TransactionBuilder;
-use super::transaction_manager::Outcome;
+use crate::driver::Outcome;
 use crate::route::into_caller;
 use crate::telemetry;
 

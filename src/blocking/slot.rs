@@ -1,70 +1,20 @@
 //! One physical connection and what is known about its state.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::Arc;
 use std::time::Instant;
 
 use diesel::connection::{
-    CacheSize, DynInstrumentation, Instrumentation, InstrumentationEvent, TransactionManager,
-    TransactionManagerStatus,
+    CacheSize, DynInstrumentation, Instrumentation, TransactionManager, TransactionManagerStatus,
 };
 use diesel::result::Error as DieselError;
 
-use super::backend::{NodeConnection, TransactionProbe};
-use super::node::{OnReturn, Room};
-use crate::error::Error;
+use super::backend::NodeConnection;
+use super::node::OnReturn;
+use crate::driver::{Flags, Noter, Notes, Room, TransactionProbe, Watch};
 use crate::name::{Role, ShardName};
-use crate::replica::statement_failure;
 use crate::telemetry::{HealthCheck, NodeMeters};
 use crate::topology::UrlKind;
-
-/// What has happened on a connection since it was last known to be clean.
-///
-/// Cursors hold a reference while the connection itself is borrowed, hence the atomic; only the
-/// thread that owns the connection ever touches it.
-#[derive(Debug)]
-pub(crate) struct Flags(AtomicU16);
-
-impl Flags {
-    /// Something ran that may have opened or closed a transaction behind Diesel's back.
-    pub(crate) const DIRTY: u16 = 1;
-    /// Like `DIRTY`, and nobody has looked since: look before the next statement of a transaction.
-    pub(crate) const UNPROBED: u16 = 1 << 1;
-    /// A statement failed: check the connection before it is handed out again.
-    pub(crate) const FAILED: u16 = 1 << 2;
-    /// Close the connection when it comes back.
-    pub(crate) const RETIRE: u16 = 1 << 3;
-    /// The server ended the transaction by itself.
-    pub(crate) const ENDED_BY_SERVER: u16 = 1 << 4;
-    /// A hand-written statement ended the transaction.
-    pub(crate) const ENDED_BY_HAND: u16 = 1 << 5;
-    /// The statement cache was reconfigured by the last user.
-    pub(crate) const CACHE_CHANGED: u16 = 1 << 6;
-    /// The open transaction was declared read-only, so a refused write says nothing of the node.
-    pub(crate) const READ_ONLY_WANTED: u16 = 1 << 7;
-    /// The connection is lost.
-    pub(crate) const LOST: u16 = 1 << 8;
-    /// A statement failed in a way that a repetition of its transaction may not.
-    pub(crate) const RETRYABLE: u16 = 1 << 9;
-    /// The session is read-only because its shard is.
-    pub(crate) const SHARD_READ_ONLY: u16 = 1 << 10;
-    /// A statement of the open transaction has failed.
-    pub(crate) const FAILED_IN_SCOPE: u16 = 1 << 11;
-
-    pub(crate) fn set(&self, bits: u16) {
-        self.0
-            .store(self.0.load(Ordering::Relaxed) | bits, Ordering::Relaxed);
-    }
-
-    pub(crate) fn clear(&self, bits: u16) {
-        self.0
-            .store(self.0.load(Ordering::Relaxed) & !bits, Ordering::Relaxed);
-    }
-
-    pub(crate) fn any(&self, bits: u16) -> bool {
-        self.0.load(Ordering::Relaxed) & bits != 0
-    }
-}
 
 /// A physical connection of a node's pool.
 pub(crate) struct Slot<C: NodeConnection> {
@@ -77,18 +27,8 @@ pub(crate) struct Slot<C: NodeConnection> {
     home: Option<Box<str>>,
     /// The last user has set an instrumentation, which is not the next one's.
     instrumented: bool,
-}
-
-/// What is known about a physical connection apart from the connection itself: cursors look at it
-/// while the connection is borrowed.
-#[derive(Debug)]
-pub(crate) struct Notes {
-    pub(crate) flags: Flags,
-    pub(crate) kind: UrlKind,
-    shard: ShardName,
-    role: Role,
     /// Given back when the slot goes, after the connection has been closed.
-    room: Room,
+    _room: Room,
 }
 
 impl<C: NodeConnection> Slot<C> {
@@ -106,17 +46,18 @@ impl<C: NodeConnection> Slot<C> {
         let failures_seen = room.health().failures();
         Self {
             notes: Notes {
-                flags: Flags(AtomicU16::new(0)),
+                flags: Flags::new(),
                 kind: conn.kind(),
                 shard,
                 role,
-                room,
+                health: Arc::clone(room.health()),
             },
             conn,
             last_used: Instant::now(),
             failures_seen,
             home,
             instrumented: false,
+            _room: room,
         }
     }
 
@@ -127,7 +68,7 @@ impl<C: NodeConnection> Slot<C> {
         bypass: std::time::Duration,
         meters: &NodeMeters,
     ) -> Result<(), DieselError> {
-        let failures = self.notes.room.health().failures();
+        let failures = self.notes.health.failures();
         // The last use counts from its checkout: reading the clock again at each return would cost
         // more than the check that it saves after a use longer than the window.
         let (now, last) = (Instant::now(), self.last_used);
@@ -148,7 +89,7 @@ impl<C: NodeConnection> Slot<C> {
             }
             Err(error) => {
                 meters.health_check(HealthCheck::Failed);
-                self.notes.room.health().connection_failed();
+                self.notes.health.connection_failed();
                 Err(error)
             }
         }
@@ -344,69 +285,6 @@ impl<C: NodeConnection> Slot<C> {
         match instrumentation.downcast_mut::<Watch>() {
             Some(watch) => &mut *watch.user,
             None => unreachable!("the watch was there a moment ago"),
-        }
-    }
-}
-
-/// Takes note of errors on behalf of a connection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Noter<'a>(&'a Notes);
-
-impl Noter<'_> {
-    #[cold]
-    pub(crate) fn failed(&self, error: DieselError) -> DieselError {
-        if self.note(&error) && self.0.flags.any(Flags::SHARD_READ_ONLY) {
-            return Error::ShardReadOnly {
-                shard: self.0.shard,
-                source: Some(error.into()),
-            }
-            .into();
-        }
-        error
-    }
-
-    /// Answers whether the error says that nothing may be written here.
-    #[cold]
-    pub(crate) fn note(&self, error: &DieselError) -> bool {
-        let failure = statement_failure(self.0.kind == UrlKind::Mysql, error);
-        self.0
-            .flags
-            .set(Flags::DIRTY | Flags::UNPROBED | Flags::FAILED | Flags::FAILED_IN_SCOPE);
-        if failure.transaction_lost {
-            self.0.flags.set(Flags::ENDED_BY_SERVER);
-        }
-        if failure.retryable {
-            self.0.flags.set(Flags::RETRYABLE);
-        }
-        if failure.unusable {
-            self.0.flags.set(Flags::RETIRE);
-        }
-        if failure.connection_lost {
-            self.0.flags.set(Flags::LOST);
-            self.0.room.health().connection_failed();
-        }
-        let wanted = Flags::READ_ONLY_WANTED | Flags::SHARD_READ_ONLY;
-        if failure.read_only && self.0.role == Role::Primary && !self.0.flags.any(wanted) {
-            // A primary that refuses writes has been demoted: this connection leads nowhere any
-            // more, and neither do the others that were opened before.
-            self.0.flags.set(Flags::RETIRE);
-            self.0.room.health().connection_failed();
-        }
-        failure.read_only
-    }
-}
-
-/// The instrumentation of every physical connection: passes events on to the user's, unless the
-/// crate talks to the connection for itself.
-struct Watch {
-    user: DynInstrumentation,
-    muted: bool,
-}
-
-impl Instrumentation for Watch {
-    fn on_connection_event(&mut self, event: InstrumentationEvent<'_>) {
-        if !self.muted {
-            self.user.on_connection_event(event);
         }
     }
 }

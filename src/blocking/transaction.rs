@@ -5,13 +5,10 @@ use std::fmt;
 use diesel::result::Error as DieselError;
 
 use super::backend::NodeConnection;
-use super::begin::{Begin, BeginOptions, Isolation};
 use super::connection::ShardedConnection;
-use super::hooks;
 use super::manager::ShardedConnectionManager;
 use super::retry::RetryingTransactionBuilder;
-use super::slot::Flags;
-use super::transaction_manager::Outcome;
+use crate::driver::{Begin, BeginOptions, Flags, Isolation, Outcome, run_hooks};
 use crate::error::Error;
 use crate::name::ShardName;
 use crate::route::{Located, into_caller, stack};
@@ -196,7 +193,7 @@ impl<C: NodeConnection> Transaction<C> {
         drop(conn);
         drop(span);
         drop(pin);
-        hooks::run(shard, due);
+        run_hooks(shard, due);
         (result, retryable)
     }
 }

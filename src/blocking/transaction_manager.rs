@@ -9,17 +9,18 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use diesel::QueryResult;
 use diesel::connection::{TransactionManager, TransactionManagerStatus};
 use diesel::result::Error as DieselError;
 
-use super::backend::{NodeConnection, TransactionProbe};
+use super::backend::NodeConnection;
 use super::connection::ShardedConnection;
-use super::slot::{Flags, Slot};
+use super::slot::Slot;
+use crate::driver::{
+    Flags, Outcome, ShardedTmState, TransactionProbe, believed_depth, forget_savepoints, next_scope,
+};
 use crate::error::{Error, RollbackReason};
 use crate::name::ShardName;
 use crate::route::stack;
@@ -32,48 +33,6 @@ pub struct ShardedTm<Inner>(PhantomData<fn() -> Inner>);
 impl<Inner> fmt::Debug for ShardedTm<Inner> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ShardedTm")
-    }
-}
-
-/// What [`ShardedTm`] remembers; a connection has one even while it is bound to nothing.
-#[derive(Debug, Default)]
-pub struct ShardedTmState {
-    /// Transactions and savepoints begun through us.
-    depth: u32,
-    /// The depth Diesel already had when the first of them began (a test transaction).
-    base: u32,
-    /// Which closure that is; it moves with the connection, should somebody exchange two.
-    scope: u64,
-    /// The level of the innermost closure, which is the closure's scope to end and nobody else's.
-    floor: u32,
-    /// Why the transaction is gone in the middle of its scope.
-    pub(super) lost: Option<RollbackReason>,
-    /// What Diesel sees while there is no inner connection to ask.
-    unbound: TransactionManagerStatus,
-}
-
-impl ShardedTmState {
-    #[inline]
-    pub(super) fn depth(&self) -> u32 {
-        self.depth
-    }
-
-    pub(super) fn expected_depth(&self) -> u32 {
-        self.base + self.depth
-    }
-
-    /// What was begun is a test transaction: not a scope of ours, but the ground for later ones.
-    pub(super) fn hand_over_to_test(&mut self) {
-        self.depth = 0;
-        self.base = 0;
-    }
-
-    fn ended(&mut self) {
-        self.depth = self.depth.saturating_sub(1);
-        if self.depth == 0 {
-            self.lost = None;
-            self.base = 0;
-        }
     }
 }
 
@@ -115,17 +74,6 @@ where
     {
         conn.scope(None, |conn| callback(conn).map(Outcome::Commit))
     }
-}
-
-/// How the closure of a transaction wants it to end.
-///
-/// Rolling back without an error is an outcome too: a dry run, a conditional write.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Outcome<T> {
-    /// Commit, and return the value.
-    Commit(T),
-    /// Roll back, and return the value.
-    Rollback(T),
 }
 
 impl<C: NodeConnection> ShardedConnection<C> {
@@ -268,7 +216,7 @@ impl<C: NodeConnection> ShardedConnection<C> {
         };
         let slot = lease.slot_mut();
         if tm.depth == 0 {
-            tm.base = believed_depth(slot);
+            tm.base = believed_depth(status(slot));
             slot.notes.flags.clear(
                 Flags::ENDED_BY_HAND
                     | Flags::ENDED_BY_SERVER
@@ -306,7 +254,7 @@ impl<C: NodeConnection> ShardedConnection<C> {
             unreachable!("a transaction is open on a bound connection");
         };
         let slot = lease.slot_mut();
-        let nested_by_hand = believed_depth(slot) > self.tm.expected_depth();
+        let nested_by_hand = believed_depth(status(slot)) > self.tm.expected_depth();
         if nested_by_hand {
             return Err(self.give_up(RollbackReason::Unbalanced).into());
         }
@@ -354,7 +302,7 @@ impl<C: NodeConnection> ShardedConnection<C> {
         let slot = lease.slot_mut();
         let mut rolled_back = Ok(());
         // Levels that were opened by hand inside the closure go first.
-        while rolled_back.is_ok() && believed_depth(slot) >= expected {
+        while rolled_back.is_ok() && believed_depth(status(slot)) >= expected {
             rolled_back = noted(slot, |conn| {
                 C::TransactionManager::rollback_transaction(conn)
             });
@@ -387,8 +335,8 @@ impl<C: NodeConnection> ShardedConnection<C> {
                 // What Diesel still counts is closed for good, so that a server that does have a
                 // transaction left (unbalanced by hand, or begun anew) loses it here. Savepoints of
                 // a transaction that is gone are not there to be rolled back to.
-                if believed_depth(slot) > base {
-                    forget_savepoints(slot, base + 1);
+                if believed_depth(status(slot)) > base {
+                    forget_savepoints(status(slot), base + 1);
                     let _ = noted(slot, |conn| {
                         C::TransactionManager::rollback_transaction(conn)
                     });
@@ -408,30 +356,8 @@ impl<C: NodeConnection> ShardedConnection<C> {
     }
 }
 
-fn next_scope() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
-/// The depth Diesel believes in.
-fn believed_depth<C: NodeConnection>(slot: &mut Slot<C>) -> u32 {
-    match C::TransactionManager::transaction_manager_status_mut(&mut slot.conn) {
-        TransactionManagerStatus::Valid(valid) => valid
-            .in_transaction
-            .as_ref()
-            .map_or(0, |open| open.transaction_depth.get()),
-        TransactionManagerStatus::InError => 0,
-    }
-}
-
-fn forget_savepoints<C: NodeConnection>(slot: &mut Slot<C>, depth: u32) {
-    if let (TransactionManagerStatus::Valid(valid), Some(depth)) = (
-        C::TransactionManager::transaction_manager_status_mut(&mut slot.conn),
-        NonZeroU32::new(depth),
-    ) && let Some(open) = &mut valid.in_transaction
-    {
-        open.transaction_depth = depth;
-    }
+fn status<C: NodeConnection>(slot: &mut Slot<C>) -> &mut TransactionManagerStatus {
+    C::TransactionManager::transaction_manager_status_mut(&mut slot.conn)
 }
 
 fn noted<C: NodeConnection, T>(

@@ -4,13 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From left to right. Names, errors and telemetry know only each other.
-const LAYERS: [&[&str]; 6] = [
+const LAYERS: [&[&str]; 7] = [
     &["name", "error", "telemetry", "key"],
     &["algorithm", "replica"],
     &["topology"],
     &["route"],
     &["config"],
-    &["blocking"],
+    &["driver"],
+    &["blocking", "nonblocking"],
 ];
 
 /// Imports against the direction that are part of the design, each with its reason.

@@ -7,11 +7,8 @@ mod multi;
 mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
-mod probe;
 #[cfg(feature = "sqlite")]
 mod sqlite;
-mod text;
 
 use diesel::connection::LoadConnection;
 use diesel::migration::MigrationConnection;
@@ -20,9 +17,8 @@ use diesel::r2d2::R2D2Connection;
 use diesel::{ConnectionResult, QueryResult};
 
 use super::identity::IdentityRow;
+use crate::driver::TransactionProbe;
 use crate::topology::UrlKind;
-
-pub(crate) use text::TextEffect;
 
 /// A Diesel connection type that can be the physical connection of a node.
 ///
@@ -93,20 +89,4 @@ pub trait NodeConnection: R2D2Connection + LoadConnection + MigrationConnection 
         let _ = query;
         None
     }
-}
-
-/// What the client library knows about the transaction of a connection.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum TransactionProbe {
-    /// No transaction is open.
-    Idle,
-    /// A transaction is open and can be committed.
-    Open,
-    /// A transaction is open and can only be rolled back (PostgreSQL after an error).
-    Failed,
-    /// The connection is broken.
-    Broken,
-    /// The client library cannot tell (MySQL).
-    Unknown,
 }

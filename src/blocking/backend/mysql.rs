@@ -5,8 +5,9 @@ use diesel::mysql::{Mysql, MysqlQueryBuilder};
 use diesel::query_builder::{QueryBuilder, QueryFragment};
 use diesel::{ConnectionResult, MysqlConnection, QueryResult};
 
-use super::{NodeConnection, TransactionProbe};
+use super::NodeConnection;
 use crate::blocking::identity::IdentityRow;
+use crate::driver::TransactionProbe;
 use crate::topology::UrlKind;
 
 impl NodeConnection for MysqlConnection {

@@ -5,8 +5,9 @@ use diesel::serialize::{self, Output, ToSql};
 use diesel::sql_types::Text;
 use diesel::{ConnectionResult, PgConnection, QueryResult};
 
-use super::{NodeConnection, TransactionProbe, probe};
+use super::NodeConnection;
 use crate::blocking::identity::IdentityRow;
+use crate::driver::{TransactionProbe, probe};
 use crate::topology::UrlKind;
 
 impl NodeConnection for PgConnection {
@@ -46,7 +47,7 @@ impl NodeConnection for PgConnection {
     }
 
     fn probe(&mut self) -> TransactionProbe {
-        probe::probe(self, |conn| {
+        probe(self, |conn| {
             let _ = conn.execute_returning_count(&FailsBeforeItIsSent(NoValue));
         })
     }

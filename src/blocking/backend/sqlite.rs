@@ -1,8 +1,9 @@
 use diesel::connection::{AnsiTransactionManager, Connection, SimpleConnection};
 use diesel::{ConnectionError, ConnectionResult, QueryResult, SqliteConnection};
 
-use super::{NodeConnection, TransactionProbe, probe};
+use super::NodeConnection;
 use crate::blocking::identity::IdentityRow;
+use crate::driver::{TransactionProbe, probe};
 use crate::topology::UrlKind;
 
 impl NodeConnection for SqliteConnection {
@@ -44,7 +45,7 @@ impl NodeConnection for SqliteConnection {
     fn probe(&mut self) -> TransactionProbe {
         // A text with a NUL in it cannot even be handed to SQLite; after any failure Diesel looks
         // at SQLite's autocommit flag.
-        probe::probe(self, |conn| {
+        probe(self, |conn| {
             let _ = conn.batch_execute("\0");
         })
     }

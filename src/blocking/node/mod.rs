@@ -18,7 +18,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::backend::NodeConnection;
-use super::slot::Flags;
+use crate::driver::{Flags, Room};
 use crate::error::{Error, UnavailableCause};
 use crate::name::{Role, ShardName, WorkloadName};
 use crate::replica::Verdict;
@@ -29,7 +29,7 @@ use crate::topology::{DatabaseUrl, NodeSpec, PoolSettings, Snapshot, Topology};
 pub(crate) use pool::Lease;
 use pool::NodeManager;
 use shared::Shared;
-pub(crate) use shared::{OnReturn, Options, Room};
+pub(crate) use shared::{OnReturn, Options};
 pub(crate) use threads::Threads;
 
 /// How a node is told to an own connect function

@@ -8,7 +8,8 @@ use super::Node;
 use super::lock;
 use super::shared::Shared;
 use crate::blocking::backend::NodeConnection;
-use crate::blocking::slot::{Flags, Slot};
+use crate::blocking::slot::Slot;
+use crate::driver::Flags;
 
 /// What r2d2 knows of a node.
 pub(super) struct NodeManager<C: NodeConnection> {

@@ -1,6 +1,6 @@
 //! What a node and its r2d2 pool share: how to connect, and what is known of the node's health.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,7 @@ use super::threads::Threads;
 use crate::blocking::backend::NodeConnection;
 use crate::blocking::identity;
 use crate::blocking::slot::Slot;
+use crate::driver::{NodeHealth, Room};
 use crate::error::Error;
 use crate::name::{Role, ShardName, WorkloadName};
 use crate::replica::{Circuit, Failure, Opened, connect_cause};
@@ -48,61 +49,6 @@ impl<C: NodeConnection> Clone for Options<C> {
             on_return: self.on_return.clone(),
             ..*self
         }
-    }
-}
-
-/// What all connections of a node share.
-#[derive(Debug, Default)]
-pub(crate) struct NodeHealth {
-    failures: AtomicU64,
-    /// Connections that exist, wherever they are, and attempts to make one.
-    taken: AtomicU32,
-}
-
-impl NodeHealth {
-    pub(crate) fn failures(&self) -> u64 {
-        self.failures.load(Ordering::Acquire)
-    }
-
-    /// A connection of the node turned out to be dead: the others are checked before use.
-    pub(crate) fn connection_failed(&self) {
-        self.failures.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// Connections that exist, and attempts to make one.
-    pub(super) fn taken(&self) -> u32 {
-        self.taken.load(Ordering::Acquire)
-    }
-}
-
-/// Room for one physical connection, from before it is made until it is closed.
-#[derive(Debug)]
-pub(crate) struct Room {
-    health: Arc<NodeHealth>,
-}
-
-impl Room {
-    /// Takes room, where the node's pool has some left.
-    fn take(health: &Arc<NodeHealth>, max_size: u32) -> Option<Self> {
-        health
-            .taken
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |taken| {
-                (taken < max_size).then_some(taken + 1)
-            })
-            .ok()?;
-        Some(Self {
-            health: Arc::clone(health),
-        })
-    }
-
-    pub(crate) fn health(&self) -> &NodeHealth {
-        &self.health
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        self.health.taken.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

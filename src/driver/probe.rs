@@ -10,10 +10,24 @@ use diesel::connection::{
     TransactionManagerStatus, ValidTransactionManagerStatus,
 };
 
-use super::TransactionProbe;
+/// What the client library knows about the transaction of a connection.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum TransactionProbe {
+    /// No transaction is open.
+    Idle,
+    /// A transaction is open and can be committed.
+    Open,
+    /// A transaction is open and can only be rolled back (PostgreSQL after an error).
+    Failed,
+    /// The connection is broken.
+    Broken,
+    /// The client library cannot tell (MySQL).
+    Unknown,
+}
 
 /// Probes by `fail`, which must fail locally and leave Diesel to look at the connection.
-pub(super) fn probe<C>(conn: &mut C, fail: impl FnOnce(&mut C)) -> TransactionProbe
+pub(crate) fn probe<C>(conn: &mut C, fail: impl FnOnce(&mut C)) -> TransactionProbe
 where
     C: Connection<TransactionManager = AnsiTransactionManager>,
 {

@@ -26,27 +26,27 @@ impl Isolation {
 
 /// What was asked of a transaction.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct BeginOptions {
-    pub(super) isolation: Option<Isolation>,
-    pub(super) read_only: Option<bool>,
-    pub(super) deferrable: Option<bool>,
-    pub(super) immediate: bool,
+pub(crate) struct BeginOptions {
+    pub(crate) isolation: Option<Isolation>,
+    pub(crate) read_only: Option<bool>,
+    pub(crate) deferrable: Option<bool>,
+    pub(crate) immediate: bool,
 }
 
 /// What is sent to begin such a transaction.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(super) struct Begin {
+pub(crate) struct Begin {
     /// `None`: the backend's plain `BEGIN`.
-    pub(super) sql: Option<String>,
+    pub(crate) sql: Option<String>,
     /// The session is told before `BEGIN` that it may only read, and after the end that it may
     /// write again (SQLite has no read-only transaction).
-    pub(super) query_only: bool,
-    pub(super) read_only: bool,
+    pub(crate) query_only: bool,
+    pub(crate) read_only: bool,
 }
 
 impl BeginOptions {
     /// The statement for a backend, or the name of what the backend does not have.
-    pub(super) fn sql(&self, kind: UrlKind) -> Result<Begin, &'static str> {
+    pub(crate) fn sql(&self, kind: UrlKind) -> Result<Begin, &'static str> {
         let read_only = self.read_only == Some(true);
         let mut begin = Begin {
             read_only,
