@@ -1,6 +1,8 @@
 //! The values that decide where a row lives, and the one form in which they are hashed.
 
 mod convert;
+#[cfg(feature = "config")]
+mod parse;
 #[cfg(test)]
 mod tests;
 
@@ -11,6 +13,8 @@ use std::str::FromStr;
 use xxhash_rust::xxh3;
 
 pub use convert::ToShardKey;
+#[cfg(feature = "config")]
+pub use parse::ParseKeyError;
 
 /// The value that decides where a row lives, in its typed form.
 ///

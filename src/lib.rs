@@ -56,13 +56,15 @@ pub use algorithm::{AlgorithmSpec, Fingerprint, Normalize, Placement, RuleSpec};
 #[cfg(feature = "config")]
 pub use config::{Config, ConfigLoader, Format};
 pub use error::{BoxError, ConfigErrors, ConfigProblem, Error, RollbackReason, UnavailableCause};
+#[cfg(feature = "config")]
+pub use key::ParseKeyError;
 pub use key::{KeyType, ParseWordError, ShardKey, ToShardKey};
 pub use name::{KeyspaceName, Role, ShardName, WorkloadName};
 pub use route::{CapturedRoutes, Route, RouteGuard};
 pub use topology::{
-    BucketMap, DatabaseUrl, Grouped, KeyspaceConfig, NodeDescription, PoolConfig, Refused,
-    ReplicaConfig, ShardConfig, ShardState, Startup, TableDescription, Topology, TopologyBuilder,
-    UrlKind,
+    BucketMap, DatabaseUrl, Grouped, KeyspaceConfig, KeyspaceDescription, NodeDescription,
+    PoolConfig, Refused, ReplicaConfig, ShardConfig, ShardState, Startup, TableDescription,
+    Topology, TopologyBuilder, UrlKind,
 };
 
 /// The snippets of docs/operations.md, compiled and run with the other tests.

@@ -239,6 +239,11 @@ impl Rule {
         &self.shards
     }
 
+    /// The type of the keys it takes.
+    pub(crate) fn key_type(&self) -> KeyType {
+        self.key
+    }
+
     /// The name of the algorithm in a configuration.
     pub(crate) fn algorithm_name(&self) -> &'static str {
         match self.algorithm {

@@ -131,9 +131,11 @@ impl ConfigLoader {
             Ok(Err(_)) => return refuse(origin, "is not UTF-8"),
             Err(error) => return refuse(origin, &format!("the file cannot be read: {error}")),
         };
-        self.layered(&text, format, origin, |dict| {
+        let mut config = self.layered(&text, format, origin, |dict| {
             Layer::file(format, path.to_owned(), dict)
-        })
+        })?;
+        config.file = Some(path.to_owned());
+        Ok(config)
     }
 
     /// Loads as [`Config::from_str`] does.
@@ -283,6 +285,7 @@ impl ConfigLoader {
             origins,
             spec,
             profile,
+            file: None,
         })
     }
 }

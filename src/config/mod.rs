@@ -12,7 +12,7 @@ mod source;
 mod tests;
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use figment::value::{Dict, Map};
 use figment::{Figment, Metadata, Profile, Provider};
@@ -121,6 +121,8 @@ pub struct Config {
     origins: Origins,
     spec: TopologySpec,
     profile: Option<String>,
+    /// The file it was read from.
+    file: Option<PathBuf>,
     warnings: Vec<ConfigProblem>,
 }
 
@@ -196,6 +198,12 @@ impl Config {
         self.profile.as_deref()
     }
 
+    /// The file it was read from, if it was read from one.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
     /// What is doubtful, though not wrong: a keyspace without a written map, for example.
     #[must_use]
     pub fn warnings(&self) -> &[ConfigProblem] {
@@ -224,6 +232,7 @@ impl fmt::Debug for Config {
         };
         f.debug_struct("Config")
             .field("profile", &self.profile)
+            .field("path", &self.file)
             .field(
                 "shards",
                 &names(self.spec.shards.iter().map(|(name, _)| name).collect()),

@@ -6,8 +6,8 @@ use super::snapshot::NodeSpec;
 use super::{Grouped, ShardState, Startup, Topology, UrlKind};
 use crate::algorithm::{Fingerprint, Placement};
 use crate::error::{ConfigProblem, Error};
-use crate::key::ToShardKey;
-use crate::name::{Role, ShardName};
+use crate::key::{KeyType, ToShardKey};
+use crate::name::{KeyspaceName, Role, ShardName};
 use crate::route::Route;
 use crate::topology::DatabaseUrl;
 
@@ -42,6 +42,24 @@ pub struct TableDescription {
     pub key_column: String,
     /// Into how many physical tables each shard splits it.
     pub count: u32,
+}
+
+/// One keyspace and its rule, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeyspaceDescription {
+    /// The name.
+    pub name: KeyspaceName,
+    /// The type of its shard keys.
+    pub key: KeyType,
+    /// The kind of its algorithm, as a configuration names it: `hash`.
+    pub algorithm: &'static str,
+    /// Its shards, in the order of the rule.
+    pub shards: Vec<ShardName>,
+    /// What its rule, map and tables come to; see [`Topology::fingerprint`].
+    pub fingerprint: Fingerprint,
+    /// Its folders of migrations; `{backend}` in them is not replaced.
+    pub migrations: Vec<String>,
 }
 
 impl NodeDescription {
@@ -99,6 +117,28 @@ impl Topology {
             }
         }
         kinds
+    }
+
+    /// What a keyspace is made of.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownKeyspace`].
+    pub fn describe_keyspace(
+        &self,
+        keyspace: impl AsRef<str>,
+    ) -> Result<KeyspaceDescription, Error> {
+        self.with_current(|snapshot| {
+            let entry = &snapshot.keyspaces()[snapshot.find_keyspace(keyspace.as_ref())?];
+            Ok(KeyspaceDescription {
+                name: entry.name,
+                key: entry.rule.key_type(),
+                algorithm: entry.rule.algorithm_name(),
+                shards: entry.rule.shards().to_vec(),
+                fingerprint: entry.fingerprint,
+                migrations: entry.migrations.clone(),
+            })
+        })
     }
 
     /// The sharded tables of a keyspace, sorted by name.

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{ConfigErrors, Error};
 use crate::name::{KeyspaceName, ShardName};
 
-pub use describe::{BucketMap, NodeDescription, TableDescription};
+pub use describe::{BucketMap, KeyspaceDescription, NodeDescription, TableDescription};
 pub use group::{Grouped, Refused};
 #[cfg(feature = "config")]
 pub(crate) use password::PasswordCommand;

@@ -58,6 +58,10 @@ fn imports_run_one_way() {
         let first = relative.iter().next().expect("a name");
         let own = Path::new(first).file_stem().and_then(|stem| stem.to_str());
         let own = own.expect("a name in UTF-8");
+        // A crate of its own: the compiler lets it see nothing but the public API.
+        if own == "bin" {
+            continue;
+        }
         let Some(own_layer) = layer(own) else {
             assert_eq!(own, "lib", "{} belongs to no layer", relative.display());
             continue;

@@ -1,0 +1,228 @@
+//! `config check`: everything that is wrong at once, or what the configuration comes to.
+
+use diesel_sharded::{Config, KeyspaceDescription, NodeDescription, TableDescription, Topology};
+use serde::Serialize;
+
+use crate::context::{Context, ProblemFields};
+use crate::exit::Exit;
+use crate::failure::{CommandResult, Failure};
+use crate::output::{DOUBTFUL, GOOD, styled, table};
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  diesel-sharded config check
+  diesel-sharded config check --config fleet.yaml --profile dev
+  diesel-sharded config check --format json | jq 'select(.event == \"warning\")'
+
+Everything that is wrong is listed at once, each with the file (or environment variable) and the key.
+No database is asked, and no password is printed; `diesel-sharded ping` asks the databases.";
+
+#[derive(Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+enum Event<'a> {
+    Node {
+        shard: &'a str,
+        role: &'a str,
+        url: String,
+        state: &'a str,
+        weight: u32,
+        max_size: u32,
+        migrations: Vec<String>,
+    },
+    Keyspace {
+        keyspace: &'a str,
+        key: &'a str,
+        algorithm: &'a str,
+        shards: Vec<&'a str>,
+        fingerprint: String,
+        tables: Vec<TableFields<'a>>,
+        migrations: &'a [String],
+    },
+    Warning(ProblemFields<'a>),
+    ConfigChecked {
+        file: Option<String>,
+        profile: Option<&'a str>,
+        default_shard: Option<&'a str>,
+        shards: usize,
+        keyspaces: usize,
+        warnings: usize,
+    },
+}
+
+#[derive(Serialize)]
+struct TableFields<'a> {
+    table: &'a str,
+    key_column: &'a str,
+    count: u32,
+}
+
+pub(super) fn run(context: &Context) -> CommandResult {
+    let config = context.config()?;
+    let topology = config.topology()?;
+    if context.output().is_json() {
+        events(context, &config, &topology)?;
+    } else {
+        lines(context, &config, &topology)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn tables_of(
+    topology: &Topology,
+    keyspace: &KeyspaceDescription,
+) -> Result<Vec<TableDescription>, Failure> {
+    Ok(topology.tables(keyspace.name)?)
+}
+
+fn keyspaces(topology: &Topology) -> Result<Vec<KeyspaceDescription>, Failure> {
+    let names = topology.keyspaces().into_iter();
+    Ok(names
+        .map(|name| topology.describe_keyspace(name))
+        .collect::<Result<_, _>>()?)
+}
+
+/// The folders of a node's migrations; only primaries are migrated.
+fn migrations(topology: &Topology, node: &NodeDescription) -> Result<Vec<String>, Failure> {
+    match node.role {
+        diesel_sharded::Role::Primary => Ok(topology.migrations(node.shard)?),
+        _ => Ok(Vec::new()),
+    }
+}
+
+fn lines(context: &Context, config: &Config, topology: &Topology) -> Result<(), Failure> {
+    let output = context.output();
+    let mut nodes = table(["SHARD", "ROLE", "STATE", "POOL", "URL", "MIGRATIONS"]);
+    for node in topology.nodes() {
+        nodes.add_row([
+            node.shard.to_string(),
+            node.role.to_string(),
+            node.state.as_str().to_owned(),
+            node.max_size.to_string(),
+            node.url.to_string(),
+            or_dash(migrations(topology, &node)?.join(", ")),
+        ]);
+    }
+    output.table(&nodes);
+    let keyspaces = keyspaces(topology)?;
+    if !keyspaces.is_empty() {
+        output.line("");
+        let mut rows = table([
+            "KEYSPACE",
+            "KEY",
+            "ALGORITHM",
+            "SHARDS",
+            "TABLES",
+            "FINGERPRINT",
+        ]);
+        for keyspace in &keyspaces {
+            let tables: Vec<String> = tables_of(topology, keyspace)?
+                .into_iter()
+                .map(|table| format!("{} x {} by {}", table.name, table.count, table.key_column))
+                .collect();
+            rows.add_row([
+                keyspace.name.to_string(),
+                keyspace.key.to_string(),
+                keyspace.algorithm.to_owned(),
+                names(&keyspace.shards),
+                or_dash(tables.join(", ")),
+                keyspace.fingerprint.to_string(),
+            ]);
+        }
+        output.table(&rows);
+    }
+    output.line("");
+    for warning in config.warnings() {
+        output.line(format_args!("{}: {warning}", styled(DOUBTFUL, "warning")));
+    }
+    output.line(format_args!(
+        "{}: {}{}: {} shards, {} keyspaces, {}",
+        styled(GOOD, "valid"),
+        config.path().map_or_else(
+            || "the configuration".into(),
+            |path| path.display().to_string()
+        ),
+        config
+            .profile()
+            .map_or_else(String::new, |name| format!(" (profile {name})")),
+        topology.shards().len(),
+        keyspaces.len(),
+        topology.default_shard().map_or_else(
+            || "no default shard".to_owned(),
+            |shard| format!("default shard {shard}")
+        ),
+    ));
+    Ok(())
+}
+
+/// A keyspace may have a thousand shards; a table cell has not the room for them.
+fn names(shards: &[diesel_sharded::ShardName]) -> String {
+    const SHOWN: usize = 4;
+    let mut text = shards
+        .iter()
+        .take(SHOWN)
+        .map(|shard| shard.as_str())
+        .collect::<Vec<_>>()
+        .join(", ");
+    if shards.len() > SHOWN {
+        text = format!("{text}, .. ({})", shards.len());
+    }
+    text
+}
+
+fn or_dash(text: String) -> String {
+    if text.is_empty() {
+        "-".to_owned()
+    } else {
+        text
+    }
+}
+
+fn events(context: &Context, config: &Config, topology: &Topology) -> Result<(), Failure> {
+    let output = context.output();
+    for node in topology.nodes() {
+        output.event(&Event::Node {
+            shard: node.shard.as_str(),
+            role: node.role.as_str(),
+            url: node.url.to_string(),
+            state: node.state.as_str(),
+            weight: node.weight,
+            max_size: node.max_size,
+            migrations: migrations(topology, &node)?,
+        });
+    }
+    let keyspaces = keyspaces(topology)?;
+    for keyspace in &keyspaces {
+        let tables = tables_of(topology, keyspace)?;
+        output.event(&Event::Keyspace {
+            keyspace: keyspace.name.as_str(),
+            key: keyspace.key.as_str(),
+            algorithm: keyspace.algorithm,
+            shards: keyspace.shards.iter().map(|shard| shard.as_str()).collect(),
+            fingerprint: keyspace.fingerprint.to_string(),
+            tables: tables
+                .iter()
+                .map(|table| TableFields {
+                    table: &table.name,
+                    key_column: &table.key_column,
+                    count: table.count,
+                })
+                .collect(),
+            migrations: &keyspace.migrations,
+        });
+    }
+    for warning in config.warnings() {
+        output.event(&Event::Warning(ProblemFields::of(warning)));
+    }
+    output.event(&Event::ConfigChecked {
+        file: config.path().map(|path| path.display().to_string()),
+        profile: config.profile(),
+        default_shard: topology
+            .default_shard()
+            .as_ref()
+            .map(|shard| shard.as_str()),
+        shards: topology.shards().len(),
+        keyspaces: keyspaces.len(),
+        warnings: config.warnings().len(),
+    });
+    Ok(())
+}

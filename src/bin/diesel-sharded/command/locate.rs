@@ -1,0 +1,93 @@
+//! `locate KEYSPACE KEY`: where the rows of a key live.
+
+use diesel_sharded::{Placement, TableDescription};
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::failure::{CommandResult, Failure};
+use crate::output::{STRONG, styled};
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  diesel-sharded locate orders 42
+  diesel-sharded locate accounts 'zoë@example.org'
+  diesel-sharded locate sessions 67e55044-10b1-426f-9247-bb680e5fe0c8
+  diesel-sharded locate orders -- -42                         a key that begins with a minus
+
+The key is read as the type that the keyspace declares: integer, text, uuid, bytes (0xdeadbeef),
+date (2024-02-29), timestamp (2024-02-29T12:30:00Z). No database is asked.")]
+pub(crate) struct Args {
+    /// The keyspace
+    keyspace: String,
+
+    /// The shard key
+    #[arg(allow_negative_numbers = true)]
+    key: String,
+}
+
+#[derive(Serialize)]
+struct PlacementEvent<'a> {
+    event: &'static str,
+    keyspace: &'a str,
+    key: String,
+    shard: &'a str,
+    spread: u64,
+    tables: Vec<TableFields<'a>>,
+}
+
+#[derive(Serialize)]
+struct TableFields<'a> {
+    table: &'a str,
+    key_column: &'a str,
+    count: u32,
+    number: u32,
+}
+
+impl<'a> TableFields<'a> {
+    fn of(table: &'a TableDescription, placement: Placement) -> Self {
+        Self {
+            table: &table.name,
+            key_column: &table.key_column,
+            count: table.count,
+            number: placement.table_number(table.count),
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args, context: &Context) -> CommandResult {
+    let topology = context.topology()?;
+    let keyspace = topology.describe_keyspace(&args.keyspace)?;
+    let key = keyspace
+        .key
+        .parse_key(&args.key)
+        .map_err(|error| Failure::usage(format!("keyspace {}: {error}", keyspace.name)))?;
+    let placement = topology.locate(keyspace.name, &key)?;
+    let described = topology.tables(keyspace.name)?;
+    let tables: Vec<TableFields<'_>> = described
+        .iter()
+        .map(|table| TableFields::of(table, placement))
+        .collect();
+    let output = context.output();
+    output.line(format_args!(
+        "shard   {}",
+        styled(STRONG, placement.shard())
+    ));
+    output.line(format_args!("spread  {}", placement.spread()));
+    for table in &tables {
+        output.line(format_args!(
+            "table   {} number {} of {} ({})",
+            table.table, table.number, table.count, table.key_column
+        ));
+    }
+    output.event(&PlacementEvent {
+        event: "placement",
+        keyspace: keyspace.name.as_str(),
+        key: key.to_string(),
+        shard: placement.shard().as_str(),
+        spread: placement.spread(),
+        tables,
+    });
+    Ok(Exit::Done)
+}

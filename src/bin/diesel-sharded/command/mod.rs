@@ -1,0 +1,6 @@
+//! One file per subcommand. Each has the arguments it takes (`Args`) and `run`.
+
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod locate;
+pub(crate) mod man;

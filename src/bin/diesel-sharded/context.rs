@@ -1,0 +1,129 @@
+//! What every command works with: the global options, the configuration, the output.
+
+use clap::Args;
+use diesel_sharded::{Config, Topology};
+use serde::Serialize;
+
+use crate::exit::Exit;
+use crate::failure::{CommandResult, Failure};
+use crate::output::{Color, Output, OutputFormat};
+
+/// Options that every command takes, before or after its name.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct GlobalOptions {
+    /// The configuration file [default: $DIESEL_SHARDED_CONFIG, else diesel-sharded.toml here or in
+    /// a folder above]
+    #[arg(long, short = 'c', global = true, value_name = "FILE")]
+    config: Option<std::path::PathBuf>,
+
+    /// The profile of the configuration [default: $DIESEL_SHARDED_PROFILE, else none]
+    #[arg(long, global = true, value_name = "NAME")]
+    profile: Option<String>,
+
+    /// Print lines for people, or one JSON object per event
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        value_name = "text|json"
+    )]
+    format: OutputFormat,
+
+    /// When to use colours
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        value_name = "auto|always|never"
+    )]
+    color: Color,
+}
+
+/// What every command works with.
+#[derive(Debug)]
+pub(crate) struct Context {
+    global: GlobalOptions,
+    output: Output,
+}
+
+/// An error, for machines.
+#[derive(Serialize)]
+struct ErrorEvent<'a> {
+    event: &'static str,
+    exit_code: u8,
+    message: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    problems: Vec<ProblemFields<'a>>,
+}
+
+/// One problem of a configuration, for machines.
+#[derive(Serialize)]
+pub(crate) struct ProblemFields<'a> {
+    origin: &'a str,
+    key: &'a str,
+    message: &'a str,
+}
+
+impl<'a> ProblemFields<'a> {
+    pub(crate) fn of(problem: &'a diesel_sharded::ConfigProblem) -> Self {
+        Self {
+            origin: &problem.origin,
+            key: &problem.key,
+            message: &problem.message,
+        }
+    }
+}
+
+impl Context {
+    pub(crate) fn new(global: GlobalOptions) -> Self {
+        global.color.apply();
+        let output = Output::new(global.format);
+        Self { global, output }
+    }
+
+    /// Where answers go.
+    pub(crate) fn output(&self) -> &Output {
+        &self.output
+    }
+
+    /// Loads the configuration that the options name.
+    pub(crate) fn config(&self) -> Result<Config, Failure> {
+        let mut loader = Config::loader();
+        if let Some(profile) = &self.global.profile {
+            loader = loader.profile(profile);
+        }
+        let config = match &self.global.config {
+            Some(path) => loader.file(path),
+            None => loader.load(),
+        };
+        Ok(config?)
+    }
+
+    /// Loads the configuration and makes its topology.
+    pub(crate) fn topology(&self) -> Result<Topology, Failure> {
+        Ok(self.config()?.topology()?)
+    }
+
+    /// Says what went wrong, if something did, and answers how the process ends.
+    pub(crate) fn finish(&self, result: CommandResult) -> Exit {
+        let failure = match result {
+            Ok(exit) => return exit,
+            Err(failure) => failure,
+        };
+        let exit = failure.exit();
+        let message = failure.to_string();
+        self.output.error(&message);
+        self.output.event(&ErrorEvent {
+            event: "error",
+            exit_code: exit.code(),
+            message: &message,
+            problems: failure.problems().iter().map(ProblemFields::of).collect(),
+        });
+        exit
+    }
+}

@@ -1,0 +1,25 @@
+//! `diesel-sharded`: the command line over the library's public API.
+//!
+//! Each subcommand has a file of its own under `command/`. What a command decides or does to a
+//! database is the library's; here arguments are read and answers are shown.
+
+mod cli;
+mod command;
+mod context;
+mod exit;
+mod failure;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::Cli;
+use context::Context;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let context = Context::new(cli.global);
+    let result = cli.command.run(&context);
+    context.finish(result).into()
+}
