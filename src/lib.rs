@@ -25,7 +25,7 @@
 mod error;
 mod name;
 #[cfg_attr(
-    not(feature = "r2d2"),
+    not(any(feature = "r2d2", feature = "bb8")),
     expect(dead_code, reason = "most events are the drivers'")
 )]
 mod telemetry;

@@ -7,11 +7,11 @@ use diesel::ConnectionResult;
 
 use super::backend::NodeConnection;
 use super::manager::ShardedConnectionManager;
-use super::node::{NodeInfo, Options, Threads};
+use super::node::{Options, Threads};
+use crate::driver::NodeInfo;
+use crate::driver::builder::describes_topology;
 use crate::error::Error;
-use crate::topology::{
-    KeyspaceConfig, PoolConfig, ShardConfig, Startup, Topology, TopologyBuilder,
-};
+use crate::topology::{Topology, TopologyBuilder};
 
 /// Describes a topology in code and makes the manager for it.
 #[must_use = "a builder does nothing until it is built"]
@@ -36,60 +36,7 @@ impl<C: NodeConnection> ManagerBuilder<C> {
         self
     }
 
-    /// Takes the whole description of the topology from a configuration, in place of what was
-    /// described so far.
-    ///
-    /// For what a file cannot say: [`connect_with`](Self::connect_with),
-    /// [`reset_sessions`](Self::reset_sessions), [`on_return`](Self::on_return).
-    #[cfg(feature = "config")]
-    pub fn config(mut self, config: &crate::config::Config) -> Self {
-        self.topology = TopologyBuilder::from_spec(config.spec().clone());
-        self
-    }
-
-    /// Adds a shard: its name, and its URL or a [`ShardConfig`].
-    pub fn shard(mut self, name: impl Into<String>, shard: impl Into<ShardConfig>) -> Self {
-        self.topology = self.topology.shard(name, shard);
-        self
-    }
-
-    /// Adds a keyspace.
-    pub fn keyspace(mut self, name: impl Into<String>, keyspace: KeyspaceConfig) -> Self {
-        self.topology = self.topology.keyspace(name, keyspace);
-        self
-    }
-
-    /// Names the shard of a checkout without a route. Defaults to none: such a checkout fails.
-    pub fn default_shard(mut self, name: impl Into<String>) -> Self {
-        self.topology = self.topology.default_shard(name);
-        self
-    }
-
-    /// Sets the pool settings of every node; a shard may override any of them.
-    pub fn pool(mut self, pool: PoolConfig) -> Self {
-        self.topology = self.topology.pool(pool);
-        self
-    }
-
-    /// Says when nodes are first connected. Defaults to [`Startup::Lazy`].
-    pub fn startup(mut self, startup: Startup) -> Self {
-        self.topology = self.topology.startup(startup);
-        self
-    }
-
-    /// Allows several shards to be one database, for development. Defaults to `false`.
-    pub fn shared_database(mut self, shared: bool) -> Self {
-        self.topology = self.topology.shared_database(shared);
-        self
-    }
-
-    /// Limits the connections to one server; see [`TopologyBuilder::budget`].
-    pub fn budget(mut self, connections_per_server: u32, instances: u32, headroom: f64) -> Self {
-        self.topology = self
-            .topology
-            .budget(connections_per_server, instances, headroom);
-        self
-    }
+    describes_topology!();
 
     /// Connects nodes in the application's own way: TLS, short-lived tokens, `SET` after connect.
     ///
@@ -148,26 +95,13 @@ impl<C: NodeConnection> ManagerBuilder<C> {
         self
     }
 
-    /// Adds a workload class; see [`TopologyBuilder::workload`].
-    pub fn workload(mut self, name: impl Into<String>, pool: PoolConfig) -> Self {
-        self.topology = self.topology.workload(name, pool);
-        self
-    }
-
-    /// Accepts that the rule of a keyspace is not that by which its data was placed; see
-    /// [`TopologyBuilder::accept_placement`].
-    pub fn accept_placement(mut self, keyspace: impl Into<String>) -> Self {
-        self.topology = self.topology.accept_placement(keyspace);
-        self
-    }
-
     /// Checks the description and makes the manager. Opens no connection, unless the topology says
-    /// [`Startup::Require`].
+    /// [`Startup::Require`](crate::Startup::Require).
     ///
     /// # Errors
     ///
     /// [`Error::Config`] with everything that is wrong; [`Error::Unavailable`] under
-    /// [`Startup::Require`].
+    /// [`Startup::Require`](crate::Startup::Require).
     pub fn build(self) -> Result<ShardedConnectionManager<C>, Error> {
         let threads = self.threads.unwrap_or_else(|| Arc::new(Threads::new()));
         ShardedConnectionManager::new(&self.topology.build()?, self.options, threads)

@@ -1,18 +1,18 @@
 //! A keyspace as the application uses it: from a shard key to the shard, and what to do there.
 
 use std::fmt;
-use std::sync::Arc;
 
 use super::backend::NodeConnection;
 use super::connection::ShardedConnection;
 use super::manager::ShardedConnectionManager;
 use super::transaction::TransactionBuilder;
 use crate::algorithm::{Fingerprint, Placement};
+use crate::driver::keyspace::KeyspaceRef;
 use crate::error::Error;
 use crate::key::ToShardKey;
 use crate::name::{KeyspaceName, ShardName};
-use crate::route::{Located, Route};
-use crate::topology::{BucketMap, Grouped, KeyspaceEntry, Snapshot};
+use crate::route::Route;
+use crate::topology::{BucketMap, Grouped};
 
 /// A set of shards over which one rule spreads rows by their shard key.
 ///
@@ -46,65 +46,27 @@ use crate::topology::{BucketMap, Grouped, KeyspaceEntry, Snapshot};
 /// ```
 pub struct Keyspace<C: NodeConnection> {
     manager: ShardedConnectionManager<C>,
-    name: KeyspaceName,
-    /// Where the keyspace was when it was looked up; a hint, checked at each use.
-    index: usize,
-    /// The topology as it was then: as long as it is, nothing has to be looked up.
-    seen: Arc<Snapshot>,
+    keyspace: KeyspaceRef,
 }
 
 impl<C: NodeConnection> Clone for Keyspace<C> {
     fn clone(&self) -> Self {
         Self {
             manager: self.manager.clone(),
-            name: self.name,
-            index: self.index,
-            seen: Arc::clone(&self.seen),
+            keyspace: self.keyspace.clone(),
         }
     }
 }
 
 impl<C: NodeConnection> Keyspace<C> {
-    pub(super) fn new(
-        manager: ShardedConnectionManager<C>,
-        name: KeyspaceName,
-        index: usize,
-    ) -> Self {
-        let seen = manager.topology().snapshot();
-        Self {
-            manager,
-            name,
-            index,
-            seen,
-        }
-    }
-
-    #[inline]
-    fn entry<'s>(&self, snapshot: &'s Snapshot) -> Result<&'s KeyspaceEntry, Error> {
-        match snapshot.keyspaces().get(self.index) {
-            Some(entry) if entry.name == self.name => Ok(entry),
-            _ => Ok(&snapshot.keyspaces()[snapshot.find_keyspace(self.name.as_str())?]),
-        }
-    }
-
-    #[inline]
-    fn located<K: ToShardKey + ?Sized>(&self, key: &K) -> Result<Located, Error> {
-        self.manager.topology().with_current(|snapshot| {
-            let shard = self.entry(snapshot)?.locate(key)?.shard();
-            snapshot.locate(shard.as_str())
-        })
-    }
-
-    fn look<T>(&self, f: impl FnOnce(&KeyspaceEntry) -> T) -> Result<T, Error> {
-        self.manager
-            .topology()
-            .with_current(|snapshot| self.entry(snapshot).map(f))
+    pub(super) fn new(manager: ShardedConnectionManager<C>, keyspace: KeyspaceRef) -> Self {
+        Self { manager, keyspace }
     }
 
     /// The name of the keyspace.
     #[must_use]
     pub fn name(&self) -> KeyspaceName {
-        self.name
+        self.keyspace.name()
     }
 
     /// The shards of the keyspace, in the order of its rule.
@@ -113,7 +75,7 @@ impl<C: NodeConnection> Keyspace<C> {
     ///
     /// [`Error::UnknownKeyspace`] when the keyspace has been removed since.
     pub fn shards(&self) -> Result<Vec<ShardName>, Error> {
-        self.look(|entry| entry.rule.shards().to_vec())
+        self.keyspace.look(|entry| entry.rule.shards().to_vec())
     }
 
     /// The fingerprint of the keyspace's rule, map and tables: equal fingerprints place every key
@@ -123,7 +85,7 @@ impl<C: NodeConnection> Keyspace<C> {
     ///
     /// [`Error::UnknownKeyspace`] when the keyspace has been removed since.
     pub fn fingerprint(&self) -> Result<Fingerprint, Error> {
-        self.look(|entry| entry.fingerprint)
+        self.keyspace.look(|entry| entry.fingerprint)
     }
 
     /// Which shard owns which hash buckets, complete and in order; `None` for a rule without
@@ -133,7 +95,7 @@ impl<C: NodeConnection> Keyspace<C> {
     ///
     /// [`Error::UnknownKeyspace`] when the keyspace has been removed since.
     pub fn bucket_map(&self) -> Result<Option<BucketMap>, Error> {
-        self.look(|entry| entry.rule.effective_map())
+        self.keyspace.look(|entry| entry.rule.effective_map())
     }
 
     /// Where a key's rows live. No I/O, no allocation.
@@ -143,12 +105,7 @@ impl<C: NodeConnection> Keyspace<C> {
     /// [`Error::NullShardKey`], [`Error::KeyType`], [`Error::NotCovered`].
     #[inline]
     pub fn locate<K: ToShardKey + ?Sized>(&self, key: &K) -> Result<Placement, Error> {
-        if self.seen.epoch == self.manager.topology().epoch() {
-            return self.entry(&self.seen)?.locate(key);
-        }
-        self.manager
-            .topology()
-            .with_current(|snapshot| self.entry(snapshot)?.locate(key))
+        self.keyspace.locate(key)
     }
 
     /// The route to a key's shard. No I/O.
@@ -157,10 +114,7 @@ impl<C: NodeConnection> Keyspace<C> {
     ///
     /// Those of [`locate`](Self::locate).
     pub fn route<K: ToShardKey + ?Sized>(&self, key: &K) -> Result<Route, Error> {
-        Ok(Route::new(
-            self.manager.topology().clone(),
-            self.located(key)?,
-        ))
+        self.keyspace.route(key)
     }
 
     /// The route to a key's shard, asking a database where the rule needs one.
@@ -195,7 +149,7 @@ impl<C: NodeConnection> Keyspace<C> {
     /// Those of [`locate`](Self::locate) and of
     /// [`get_on`](ShardedConnectionManager::get_on).
     pub fn get<K: ToShardKey + ?Sized>(&self, key: &K) -> Result<ShardedConnection<C>, Error> {
-        self.manager.get_at(self.located(key)?)
+        self.manager.get_at(self.keyspace.located(key)?)
     }
 
     /// Runs a closure in a transaction on a key's shard; the shard is pinned until it ends.
@@ -217,7 +171,7 @@ impl<C: NodeConnection> Keyspace<C> {
     ///
     /// A key that has no shard is answered by [`run`](TransactionBuilder::run).
     pub fn transaction_builder<K: ToShardKey + ?Sized>(&self, key: &K) -> TransactionBuilder<C> {
-        TransactionBuilder::new(self.manager.clone(), self.located(key))
+        TransactionBuilder::new(self.manager.clone(), self.keyspace.located(key))
     }
 
     /// Sorts items by the shard of their key, for one transaction or one batch per shard. Order is
@@ -235,9 +189,8 @@ impl<C: NodeConnection> Keyspace<C> {
     where
         K: ToShardKey,
     {
-        let snapshot: Arc<Snapshot> = self.manager.topology().snapshot();
-        match self.entry(&snapshot) {
-            Ok(entry) => entry.group(items, key),
+        match self.keyspace.group(items, key) {
+            Ok(grouped) => grouped,
             Err(error) => panic!("{error}"),
         }
     }
@@ -246,7 +199,7 @@ impl<C: NodeConnection> Keyspace<C> {
 impl<C: NodeConnection> fmt::Debug for Keyspace<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keyspace")
-            .field("name", &self.name)
+            .field("name", &self.name())
             .finish_non_exhaustive()
     }
 }

@@ -2,23 +2,23 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use arc_swap::ArcSwap;
 
 use super::backend::NodeConnection;
 use super::builder::ManagerBuilder;
 use super::connection::ShardedConnection;
 use super::keyspace::Keyspace;
-use super::node::{Lease, Options, Threads};
-use super::node_set::{NodeSet, Nodes};
-use super::status::{NodeStatus, Status};
+use super::node::{Lease, Node, Options, Threads};
 use super::transaction::TransactionBuilder;
-use crate::error::{ConfigErrors, ConfigProblem, Error};
+use crate::driver::Status;
+use crate::driver::fleet::Fleet;
+use crate::driver::keyspace::KeyspaceRef;
+use crate::driver::node_set::{NodeSet, Nodes};
+use crate::driver::reload::refuse_foreign_urls;
+use crate::error::Error;
 use crate::name::ShardName;
 use crate::route::{Located, Route, into_caller, stack};
 use crate::telemetry::{self, Reason};
-use crate::topology::{ShardState, Snapshot, Startup, Topology};
+use crate::topology::{ShardState, Startup, Topology};
 
 /// The pools of all physical databases of a topology, and the routing between them.
 ///
@@ -55,11 +55,9 @@ pub struct ShardedConnectionManager<C: NodeConnection> {
 }
 
 pub(super) struct Inner<C: NodeConnection> {
-    pub(super) topology: Topology,
-    pub(super) nodes: ArcSwap<NodeSet<C>>,
+    pub(super) fleet: Fleet<Node<C>>,
     pub(super) threads: Arc<Threads>,
     pub(super) options: Options<C>,
-    fallbacks: AtomicU64,
 }
 
 impl<C: NodeConnection> Clone for ShardedConnectionManager<C> {
@@ -115,20 +113,22 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
         threads: Arc<Threads>,
     ) -> Result<Self, Error> {
         let snapshot = topology.snapshot();
-        refuse_foreign_urls::<C>(&snapshot)?;
+        refuse_foreign_urls::<C>(&snapshot, C::accepts)?;
         let startup = snapshot.startup;
-        let nodes = NodeSet::new(topology, snapshot, None, &options, &threads);
+        let nodes = NodeSet::new(snapshot, None, |snapshot, spec, class| {
+            Node::new(topology, snapshot, spec, class, &options, &threads)
+        });
         let manager = Self {
             inner: Arc::new(Inner {
-                topology: topology.clone(),
-                nodes: ArcSwap::from_pointee(nodes),
+                fleet: Fleet::new(topology.clone(), nodes),
                 threads,
                 options,
-                fallbacks: AtomicU64::new(0),
             }),
         };
         if startup == Startup::Require {
-            manager.inner.nodes.load().connect_all()?;
+            for node in manager.inner.fleet.load().open_primaries() {
+                node.checkout()?;
+            }
         }
         Ok(manager)
     }
@@ -136,13 +136,13 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
     /// The topology this manager works with.
     #[must_use]
     pub fn topology(&self) -> &Topology {
-        &self.inner.topology
+        self.inner.fleet.topology()
     }
 
     /// The names of the shards, sorted.
     #[must_use]
     pub fn shards(&self) -> Vec<ShardName> {
-        self.inner.topology.shards()
+        self.topology().shards()
     }
 
     /// Checks out a connection of the shard that the route in force names; with no route, of the
@@ -183,47 +183,40 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
 
     /// The nodes of the topology as it is now.
     #[inline]
-    pub(super) fn nodes(&self) -> Result<Nodes<C>, Error> {
-        let nodes = self.inner.nodes.load();
-        if nodes.snapshot.epoch == self.inner.topology.epoch() {
-            Ok(nodes)
-        } else {
-            self.follow()
+    pub(super) fn nodes(&self) -> Result<Nodes<Node<C>>, Error> {
+        match self.inner.fleet.current() {
+            Some(nodes) => Ok(nodes),
+            None => self.follow(),
         }
     }
 
-    pub(super) fn route_in_force(&self, nodes: &NodeSet<C>) -> Result<(Located, Reason), Error> {
-        if let Some(at) = stack::top(self.inner.topology.id()) {
-            return Ok((at, Reason::Route));
-        }
-        match nodes.snapshot.default_shard {
-            Some(index) => {
-                let at = nodes.snapshot.located(index);
-                self.inner.fallbacks.fetch_add(1, Ordering::Relaxed);
-                telemetry::fell_to_default(at.shard);
-                Ok((at, Reason::Default))
-            }
-            None => Err(Error::NoRoute {
-                known: nodes.snapshot.names(),
-            }),
-        }
+    pub(super) fn route_in_force(
+        &self,
+        nodes: &NodeSet<Node<C>>,
+    ) -> Result<(Located, Reason), Error> {
+        self.inner.fleet.route_in_force(nodes)
     }
 
     #[inline]
     pub(super) fn checkout(
         &self,
-        nodes: Nodes<C>,
+        nodes: Nodes<Node<C>>,
         at: Located,
         reason: Reason,
     ) -> Result<ShardedConnection<C>, Error> {
-        let topology = self.inner.topology.id();
+        let topology = self.topology().id();
         let at = stack::admit(topology, at).inspect_err(telemetry::refused)?;
         let lease = self.lease(nodes, at, reason)?;
         let by_stack = !matches!(reason, Reason::Named);
         Ok(ShardedConnection::bound(topology, lease, by_stack))
     }
 
-    fn lease(&self, mut nodes: Nodes<C>, at: Located, reason: Reason) -> Result<Lease<C>, Error> {
+    fn lease(
+        &self,
+        mut nodes: Nodes<Node<C>>,
+        at: Located,
+        reason: Reason,
+    ) -> Result<Lease<C>, Error> {
         loop {
             let shard = nodes.shard(at)?;
             if shard.state == ShardState::Offline {
@@ -258,7 +251,7 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
     ///
     /// [`Error::UnknownShard`].
     pub fn route(&self, shard: impl AsRef<str>) -> Result<Route, Error> {
-        self.inner.topology.route(shard)
+        self.topology().route(shard)
     }
 
     /// Reads a route's text form and checks it against the topology of today.
@@ -268,13 +261,12 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
     /// [`Error::InvalidRoute`] for a text that is not a route this release can honour,
     /// [`Error::UnknownShard`] for one whose shard is gone.
     pub fn parse_route(&self, text: &str) -> Result<Route, Error> {
-        self.inner.topology.parse_route(text)
+        self.topology().parse_route(text)
     }
 
     #[inline]
     pub(super) fn locate(&self, shard: &str) -> Result<Located, Error> {
-        self.inner
-            .topology
+        self.topology()
             .with_current(|snapshot| snapshot.locate(shard))
     }
 
@@ -302,7 +294,7 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
             .locate(shard.as_ref())
             .inspect_err(telemetry::refused)
             .map_err(into_caller)?;
-        let _scope = stack::enter(self.inner.topology.id(), at)
+        let _scope = stack::enter(self.topology().id(), at)
             .inspect_err(telemetry::refused)
             .map_err(into_caller)?;
         telemetry::in_route(at.shard, f)
@@ -340,7 +332,7 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
     /// For what must be kept whatever becomes of the surrounding transaction: an audit record, a
     /// counter of attempts.
     pub fn independent<T>(&self, f: impl FnOnce() -> T) -> T {
-        let _scope = stack::barrier(self.inner.topology.id());
+        let _scope = stack::barrier(self.topology().id());
         f()
     }
 
@@ -350,11 +342,8 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
     ///
     /// [`Error::UnknownKeyspace`].
     pub fn keyspace(&self, name: impl AsRef<str>) -> Result<Keyspace<C>, Error> {
-        let (name, index) = self.inner.topology.with_current(|snapshot| {
-            let index = snapshot.find_keyspace(name.as_ref())?;
-            Ok::<_, Error>((snapshot.keyspaces()[index].name, index))
-        })?;
-        Ok(Keyspace::new(self.clone(), name, index))
+        let keyspace = KeyspaceRef::find(self.topology(), name.as_ref())?;
+        Ok(Keyspace::new(self.clone(), keyspace))
     }
 
     /// Another manager for the same databases, for tests: each node's pool is one connection that
@@ -400,7 +389,7 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
             ..self.inner.options.clone()
         };
         Self::new(
-            &self.inner.topology.copy()?,
+            &self.topology().copy()?,
             options,
             Arc::clone(&self.inner.threads),
         )
@@ -412,44 +401,7 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
     /// where metrics are scraped, for example.
     #[must_use]
     pub fn status(&self) -> Status {
-        let nodes = self.inner.nodes.load();
-        Status {
-            epoch: nodes.snapshot.epoch,
-            default_fallbacks: self.inner.fallbacks.load(Ordering::Relaxed),
-            nodes: nodes
-                .pools()
-                .map(|(node, state)| NodeStatus::of(node, state))
-                .collect(),
-        }
-    }
-}
-
-/// A node that `C` cannot talk to is a mistake of the configuration, found before any checkout.
-pub(super) fn refuse_foreign_urls<C: NodeConnection>(snapshot: &Snapshot) -> Result<(), Error> {
-    let problems: Vec<_> = snapshot
-        .shards()
-        .iter()
-        .filter(|shard| {
-            !shard
-                .primary
-                .url
-                .kind()
-                .is_some_and(|kind| C::accepts(kind))
-        })
-        .map(|shard| ConfigProblem {
-            origin: String::new(),
-            key: format!("shards.{}.url", shard.name),
-            message: format!(
-                "{} does not connect to this kind of url ({})",
-                std::any::type_name::<C>(),
-                shard.primary.url
-            ),
-        })
-        .collect();
-    if problems.is_empty() {
-        Ok(())
-    } else {
-        Err(Error::Config(ConfigErrors(problems)))
+        self.inner.fleet.status()
     }
 }
 

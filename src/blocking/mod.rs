@@ -10,12 +10,10 @@ mod keyspace;
 mod manager;
 mod native;
 mod node;
-mod node_set;
 mod outer;
 mod reload;
 mod retry;
 mod slot;
-mod status;
 mod transaction;
 mod transaction_manager;
 
@@ -23,16 +21,15 @@ pub use backend::NodeConnection;
 pub use builder::ManagerBuilder;
 pub use connection::ShardedConnection;
 pub use diesel_impls::ShardedCursor;
-pub use identity::IdentityRow;
 pub use keyspace::Keyspace;
 pub use manager::ShardedConnectionManager;
 #[cfg(feature = "postgres")]
 pub use native::PgTransactionBuilder;
-pub use node::NodeInfo;
 pub use reload::Reloaded;
 pub use retry::RetryingTransactionBuilder;
-pub use status::{NodeStatus, Status};
 pub use transaction::TransactionBuilder;
 pub use transaction_manager::ShardedTm;
 
-pub use crate::driver::{Isolation, Outcome, ShardedTmState, TransactionProbe};
+pub use crate::driver::{
+    IdentityRow, Isolation, NodeInfo, NodeStatus, Outcome, ShardedTmState, Status, TransactionProbe,
+};

@@ -13,6 +13,7 @@ use diesel::connection::{Connection, DynInstrumentation};
 use super::backend::NodeConnection;
 use super::connection::ShardedConnection;
 use super::manager::ShardedConnectionManager;
+use crate::driver::node_set::PoolNode;
 use crate::error::Error;
 use crate::route::Located;
 use crate::telemetry::Reason;
@@ -49,9 +50,9 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
     #[must_use]
     pub fn into_pool(self) -> r2d2::Pool<Self> {
         let (mut capacity, mut longest) = (0u32, Duration::ZERO);
-        for (node, _) in self.inner.nodes.load().pools() {
-            capacity = capacity.saturating_add(node.settings().max_size);
-            longest = longest.max(node.settings().connection_timeout);
+        for (node, _) in self.inner.fleet.load().pools() {
+            capacity = capacity.saturating_add(node.state().settings.max_size);
+            longest = longest.max(node.state().settings.connection_timeout);
         }
         r2d2::Pool::builder()
             .max_size(capacity.max(1))

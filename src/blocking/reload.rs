@@ -10,13 +10,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::backend::NodeConnection;
-use super::manager::{ShardedConnectionManager, refuse_foreign_urls};
+use super::manager::ShardedConnectionManager;
 use super::node::Node;
-use super::node_set::{NodeSet, Nodes};
+use crate::driver::node_set::{NodeSet, Nodes};
+use crate::driver::reload::{
+    Changes, busy, refuse_changed_placement, refuse_foreign_urls, to_prove,
+};
 use crate::error::Error;
-use crate::name::{Role, ShardName};
+use crate::name::ShardName;
 use crate::telemetry;
-use crate::topology::{ShardState, Snapshot, Startup, TopologyBuilder, TopologySpec};
+use crate::topology::{ShardState, Snapshot, TopologyBuilder, TopologySpec};
 
 /// What a reload has changed.
 #[non_exhaustive]
@@ -44,15 +47,8 @@ impl<C: NodeConnection> Reloaded<C> {
             for node in &self.retired {
                 node.sweep();
             }
-            let mut busy: Vec<ShardName> = self
-                .retired
-                .iter()
-                .filter(|node| node.counts().0 > 0)
-                .map(|node| node.shard())
-                .collect();
+            let busy = busy(&self.retired);
             if busy.is_empty() || Instant::now() >= deadline {
-                busy.sort();
-                busy.dedup();
                 return busy;
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -129,137 +125,63 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
         edit: impl FnOnce(&TopologySpec) -> TopologySpec,
         origin: impl Fn(&str) -> String,
     ) -> Result<Reloaded<C>, Error> {
-        let inner = &self.inner;
         let before = self.nodes()?;
         let mut prepared = None;
-        inner.topology.change(edit, origin, |current, next| {
+        self.topology().change(edit, origin, |current, next| {
             refuse_changed_placement(current, next)?;
-            refuse_foreign_urls::<C>(next)?;
+            refuse_foreign_urls::<C>(next, C::accepts)?;
             // Made of the same snapshot that is put in place if all goes well.
             let next = Arc::new(next.clone());
-            let set = self.set_of(Arc::clone(&next), &before);
-            prove(&set, &before)?;
+            let set = self.set_of(&next, &before);
+            for node in to_prove(&set, &before) {
+                node.checkout()?;
+            }
             prepared = Some(set);
             Ok(())
         })?;
         let Some(after) = prepared else {
             unreachable!("a change that was not refused was prepared");
         };
-        let reloaded = compare(&before, &after);
+        let changes = Changes::between(&before, &after);
         telemetry::reloaded(
-            reloaded.epoch,
-            reloaded.added.len(),
-            reloaded.removed.len(),
-            reloaded.replaced.len(),
+            changes.epoch,
+            changes.added.len(),
+            changes.removed.len(),
+            changes.replaced.len(),
         );
-        after.expect(&before);
-        let after = Arc::new(after);
-        inner.nodes.rcu(|current| {
-            // Somebody may have changed the topology once more meanwhile, and followed it.
-            if current.snapshot.epoch < after.snapshot.epoch {
-                Arc::clone(&after)
-            } else {
-                Arc::clone(current)
-            }
-        });
-        for node in &reloaded.retired {
-            node.retire();
-        }
-        Ok(reloaded)
+        self.inner.fleet.put(after, &before, &changes.retired);
+        Ok(Reloaded {
+            epoch: changes.epoch,
+            added: changes.added,
+            removed: changes.removed,
+            replaced: changes.replaced,
+            retired: changes.retired,
+        })
     }
 
-    fn set_of(&self, snapshot: Arc<Snapshot>, old: &NodeSet<C>) -> NodeSet<C> {
+    fn set_of(&self, snapshot: &Arc<Snapshot>, old: &NodeSet<Node<C>>) -> NodeSet<Node<C>> {
         let inner = &self.inner;
-        NodeSet::new(
-            &inner.topology,
-            snapshot,
-            Some(old),
-            &inner.options,
-            &inner.threads,
-        )
+        let topology = self.topology();
+        NodeSet::new(Arc::clone(snapshot), Some(old), |snapshot, spec, class| {
+            Node::new(
+                topology,
+                snapshot,
+                spec,
+                class,
+                &inner.options,
+                &inner.threads,
+            )
+        })
     }
 
     /// Catches up with a topology that somebody else has changed.
     #[cold]
-    pub(super) fn follow(&self) -> Result<Nodes<C>, Error> {
-        let inner = &self.inner;
-        let snapshot = inner.topology.snapshot();
-        refuse_foreign_urls::<C>(&snapshot)?;
-        let before = inner.nodes.rcu(|current| {
-            if current.snapshot.epoch < snapshot.epoch {
-                Arc::new(self.set_of(Arc::clone(&snapshot), current))
-            } else {
-                Arc::clone(current)
-            }
-        });
-        let after = inner.nodes.load();
-        after.expect(&before);
-        for node in before.without(&after) {
-            node.retire();
-        }
-        Ok(after)
-    }
-}
-
-/// Rows stay where they are when a rule changes, so a changed rule finds them no more.
-fn refuse_changed_placement(current: &Snapshot, next: &Snapshot) -> Result<(), Error> {
-    for keyspace in next.keyspaces() {
-        let before = current
-            .find_keyspace(keyspace.name.as_str())
-            .map(|index| &current.keyspaces()[index]);
-        if let Ok(before) = before
-            && before.fingerprint != keyspace.fingerprint
-            && !next.accept_placement.contains(&keyspace.name)
-        {
-            return Err(Error::PlacementChanged {
-                keyspace: keyspace.name,
-                shard: None,
-                configured: keyspace.fingerprint.to_string(),
-                recorded: before.fingerprint.to_string(),
-            });
-        }
-    }
-    Ok(())
-}
-
-/// A node that replaces another must connect; a new one only where the topology says so.
-fn prove<C: NodeConnection>(next: &NodeSet<C>, before: &NodeSet<C>) -> Result<(), Error> {
-    let known = |shard: ShardName| before.snapshot.find(shard.as_str()).is_ok();
-    for node in next.without(before) {
-        let open = next
-            .pools()
-            .any(|(other, state)| Arc::ptr_eq(other, &node) && state != ShardState::Offline);
-        let needed = known(node.shard()) || next.snapshot.startup == Startup::Require;
-        if open && needed && node.class().is_none() {
-            node.checkout()?;
-        }
-    }
-    Ok(())
-}
-
-fn compare<C: NodeConnection>(before: &NodeSet<C>, after: &NodeSet<C>) -> Reloaded<C> {
-    let (old, new) = (before.snapshot.names(), after.snapshot.names());
-    let retired = before.without(after);
-    let mut replaced: Vec<ShardName> = retired
-        .iter()
-        .filter(|node| node.role() == Role::Primary && new.contains(&node.shard()))
-        .map(|node| node.shard())
-        .collect();
-    replaced.sort();
-    replaced.dedup();
-    let without = |these: &[ShardName], others: &[ShardName]| {
-        these
-            .iter()
-            .filter(|name| !others.contains(name))
-            .copied()
-            .collect()
-    };
-    Reloaded {
-        epoch: after.snapshot.epoch,
-        added: without(&new, &old),
-        removed: without(&old, &new),
-        replaced,
-        retired,
+    pub(super) fn follow(&self) -> Result<Nodes<Node<C>>, Error> {
+        let fleet = &self.inner.fleet;
+        let snapshot = self.topology().snapshot();
+        refuse_foreign_urls::<C>(&snapshot, C::accepts)?;
+        fleet.follow(&snapshot, |old| self.set_of(&snapshot, old));
+        Ok(fleet.load())
     }
 }
 

@@ -211,13 +211,13 @@ impl Config {
     }
 
     /// Where a key was set.
-    #[cfg(feature = "r2d2")]
+    #[cfg(any(feature = "r2d2", feature = "bb8"))]
     pub(crate) fn origin_of(&self, key: &str) -> String {
         self.origins.of(key)
     }
 
     /// What was asked for, as the builder would have been told it.
-    #[cfg(any(test, feature = "r2d2"))]
+    #[cfg(any(test, feature = "r2d2", feature = "bb8"))]
     pub(crate) fn spec(&self) -> &TopologySpec {
         &self.spec
     }

@@ -1,22 +1,35 @@
-//! What the blocking and the nonblocking driver decide alike: what is known about a connection, what
-//! a transaction has come to, how one begins. No file here waits for anything.
+//! What the blocking and the nonblocking driver decide alike: the state of a node, the nodes of a
+//! topology, what a reload changes, where a key or a checkout goes; what is known about a connection,
+//! what a transaction has come to, how one begins. No file here opens a connection or waits.
 
 mod begin;
+pub(crate) mod builder;
+pub(crate) mod connect;
+pub(crate) mod fleet;
 mod hooks;
+pub(crate) mod identity;
+pub(crate) mod keyspace;
+pub(crate) mod node;
+pub(crate) mod node_set;
 mod notes;
 mod probe;
+pub(crate) mod reload;
 mod room;
+mod status;
 mod text;
 mod transaction_state;
 mod watch;
 
 pub use begin::Isolation;
 pub(crate) use begin::{Begin, BeginOptions};
+pub use connect::NodeInfo;
 pub(crate) use hooks::{Hook, Hooks, run_hooks};
+pub use identity::IdentityRow;
 pub(crate) use notes::{Flags, Noter, Notes};
 pub use probe::TransactionProbe;
 pub(crate) use probe::probe;
 pub(crate) use room::{NodeHealth, Room};
+pub use status::{NodeStatus, Status};
 pub(crate) use text::TextEffect;
 pub use transaction_state::{Outcome, ShardedTmState};
 pub(crate) use transaction_state::{believed_depth, forget_savepoints, next_scope, open_depth};

@@ -4,7 +4,7 @@
 //! cannot be left open. The second is a guard ([`Route::enter`]), for scopes that are not closures.
 
 #[cfg_attr(
-    not(feature = "r2d2"),
+    not(any(feature = "r2d2", feature = "bb8")),
     expect(dead_code, reason = "pins, barriers and checkouts are the drivers'")
 )]
 pub(crate) mod stack;
@@ -260,7 +260,7 @@ impl Snapshot {
     }
 
     /// Where this snapshot has a shard that another epoch may have located.
-    #[cfg(feature = "r2d2")]
+    #[cfg(any(feature = "r2d2", feature = "bb8"))]
     #[inline]
     pub(crate) fn relocate(&self, at: Located) -> Result<ShardIndex, Error> {
         if at.epoch == self.epoch {

@@ -75,7 +75,7 @@ impl Current {
     }
 
     /// Puts the next snapshot in place. Whoever looks from now on sees it.
-    #[cfg(feature = "r2d2")]
+    #[cfg(any(feature = "r2d2", feature = "bb8"))]
     pub(super) fn set(&self, snapshot: Snapshot) {
         let epoch = snapshot.epoch;
         self.snapshot.store(Arc::new(snapshot));
@@ -90,7 +90,7 @@ impl Current {
     }
 
     /// The current snapshot, to keep.
-    #[cfg(feature = "r2d2")]
+    #[cfg(any(feature = "r2d2", feature = "bb8"))]
     pub(super) fn get(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()
     }

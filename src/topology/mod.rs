@@ -25,7 +25,7 @@ pub use group::{Grouped, Refused};
 pub(crate) use password::PasswordCommand;
 #[cfg(feature = "config")]
 pub(crate) use snapshot::nearest;
-#[cfg(feature = "r2d2")]
+#[cfg(any(feature = "r2d2", feature = "bb8"))]
 pub(crate) use snapshot::{KeyspaceEntry, NodeSpec, PoolSettings};
 pub(crate) use snapshot::{ShardIndex, Snapshot};
 pub(crate) use spec::TopologySpec;
@@ -49,7 +49,7 @@ struct Inner {
     id: TopologyId,
     current: current::Current,
     /// What the current snapshot was made from; locked while the next one is made.
-    #[cfg(feature = "r2d2")]
+    #[cfg(any(feature = "r2d2", feature = "bb8"))]
     spec: std::sync::Mutex<TopologySpec>,
 }
 
@@ -77,7 +77,7 @@ impl Topology {
             inner: Arc::new(Inner {
                 id,
                 current: current::Current::new(id, snapshot),
-                #[cfg(feature = "r2d2")]
+                #[cfg(any(feature = "r2d2", feature = "bb8"))]
                 spec: std::sync::Mutex::new(spec.clone()),
             }),
         })
@@ -85,7 +85,7 @@ impl Topology {
 
     /// Makes the next snapshot from a changed description, lets `accept` look at it before anybody
     /// works by it, and puts it in place. Changes come one at a time.
-    #[cfg(feature = "r2d2")]
+    #[cfg(any(feature = "r2d2", feature = "bb8"))]
     pub(crate) fn change(
         &self,
         edit: impl FnOnce(&TopologySpec) -> TopologySpec,
@@ -109,7 +109,7 @@ impl Topology {
     }
 
     /// A topology of its own with the same description.
-    #[cfg(feature = "r2d2")]
+    #[cfg(any(feature = "r2d2", feature = "bb8"))]
     pub(crate) fn copy(&self) -> Result<Self, Error> {
         let spec = self
             .inner
@@ -131,7 +131,7 @@ impl Topology {
     }
 
     /// The current snapshot, to keep.
-    #[cfg(feature = "r2d2")]
+    #[cfg(any(feature = "r2d2", feature = "bb8"))]
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.inner.current.get()
     }
@@ -158,15 +158,15 @@ impl Topology {
 
 /// A change of a topology that this thread is in the middle of. Another one inside it, by the closure
 /// that edits or by an own connect function, would wait for itself.
-#[cfg(feature = "r2d2")]
+#[cfg(any(feature = "r2d2", feature = "bb8"))]
 struct Changing;
 
-#[cfg(feature = "r2d2")]
+#[cfg(any(feature = "r2d2", feature = "bb8"))]
 thread_local! {
     static CHANGING: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-#[cfg(feature = "r2d2")]
+#[cfg(any(feature = "r2d2", feature = "bb8"))]
 impl Changing {
     fn begin() -> Result<Self, Error> {
         if CHANGING.replace(true) {
@@ -181,7 +181,7 @@ impl Changing {
     }
 }
 
-#[cfg(feature = "r2d2")]
+#[cfg(any(feature = "r2d2", feature = "bb8"))]
 impl Drop for Changing {
     fn drop(&mut self) {
         CHANGING.set(false);
@@ -280,12 +280,12 @@ impl TopologyBuilder {
         self
     }
 
-    #[cfg(feature = "r2d2")]
+    #[cfg(any(feature = "r2d2", feature = "bb8"))]
     pub(crate) fn from_spec(spec: TopologySpec) -> Self {
         Self { spec }
     }
 
-    #[cfg(feature = "r2d2")]
+    #[cfg(any(feature = "r2d2", feature = "bb8"))]
     pub(crate) fn into_spec(self) -> TopologySpec {
         self.spec
     }

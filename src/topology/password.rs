@@ -47,7 +47,7 @@ impl PasswordCommand {
     ///
     /// A text that names the program, and shows neither its arguments nor its output.
     #[cfg_attr(
-        not(any(feature = "r2d2", test)),
+        not(any(feature = "r2d2", feature = "bb8", test)),
         expect(dead_code, reason = "only a driver connects")
     )]
     pub(crate) fn run(&self, patience: Duration) -> Result<String, String> {

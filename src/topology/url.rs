@@ -169,7 +169,7 @@ impl DatabaseUrl {
 
     /// The database that a MySQL session starts in.
     #[cfg_attr(
-        not(any(feature = "r2d2", test)),
+        not(any(feature = "r2d2", feature = "bb8", test)),
         expect(dead_code, reason = "only a driver has sessions")
     )]
     pub(crate) fn mysql_database(&self) -> Option<&str> {
@@ -296,7 +296,7 @@ impl DatabaseUrl {
     ///
     /// libpq counts whole seconds and takes 1 for 2.
     #[cfg_attr(
-        not(any(feature = "r2d2", test)),
+        not(any(feature = "r2d2", feature = "bb8", test)),
         expect(dead_code, reason = "only a driver connects")
     )]
     pub(crate) fn connect_url(&self, connect_timeout: Duration) -> String {

@@ -6,7 +6,7 @@ macro_rules! identity_functions {
         use diesel::connection::SimpleConnection as _;
         use diesel::prelude::*;
 
-        use crate::blocking::identity::IdentityRow;
+        use crate::driver::IdentityRow;
 
         diesel::table! {
             diesel_sharded_identity (shard, keyspace) {

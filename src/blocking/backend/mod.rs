@@ -16,8 +16,7 @@ use diesel::query_builder::QueryFragment;
 use diesel::r2d2::R2D2Connection;
 use diesel::{ConnectionResult, QueryResult};
 
-use super::identity::IdentityRow;
-use crate::driver::TransactionProbe;
+use crate::driver::{IdentityRow, TransactionProbe};
 use crate::topology::UrlKind;
 
 /// A Diesel connection type that can be the physical connection of a node.

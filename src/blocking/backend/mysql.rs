@@ -6,8 +6,7 @@ use diesel::query_builder::{QueryBuilder, QueryFragment};
 use diesel::{ConnectionResult, MysqlConnection, QueryResult};
 
 use super::NodeConnection;
-use crate::blocking::identity::IdentityRow;
-use crate::driver::TransactionProbe;
+use crate::driver::{IdentityRow, TransactionProbe};
 use crate::topology::UrlKind;
 
 impl NodeConnection for MysqlConnection {

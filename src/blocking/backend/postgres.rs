@@ -6,8 +6,7 @@ use diesel::sql_types::Text;
 use diesel::{ConnectionResult, PgConnection, QueryResult};
 
 use super::NodeConnection;
-use crate::blocking::identity::IdentityRow;
-use crate::driver::{TransactionProbe, probe};
+use crate::driver::{IdentityRow, TransactionProbe, probe};
 use crate::topology::UrlKind;
 
 impl NodeConnection for PgConnection {

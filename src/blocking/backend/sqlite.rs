@@ -2,8 +2,7 @@ use diesel::connection::{AnsiTransactionManager, Connection, SimpleConnection};
 use diesel::{ConnectionError, ConnectionResult, QueryResult, SqliteConnection};
 
 use super::NodeConnection;
-use crate::blocking::identity::IdentityRow;
-use crate::driver::{TransactionProbe, probe};
+use crate::driver::{IdentityRow, TransactionProbe, probe};
 use crate::topology::UrlKind;
 
 impl NodeConnection for SqliteConnection {

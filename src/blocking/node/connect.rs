@@ -1,5 +1,6 @@
 //! One attempt to connect, with a deadline.
 
+use std::borrow::Cow;
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,13 +9,13 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use diesel::{ConnectionError, ConnectionResult};
+use diesel::ConnectionResult;
 
-use super::NodeInfo;
 use super::shared::Shared;
 use crate::blocking::backend::NodeConnection;
+use crate::driver::NodeInfo;
+use crate::driver::connect::{Failed, failed, panicked, too_late, with_password};
 use crate::error::UnavailableCause;
-use crate::replica::connect_cause;
 use crate::topology::{NodeSpec, UrlKind};
 
 /// An application's own way to connect.
@@ -24,14 +25,11 @@ pub(crate) type Connector<C> = dyn Fn(NodeInfo<'_>) -> ConnectionResult<C> + Sen
 /// connect function, however well the host greets.
 const MOST_STUCK: usize = 4;
 
-/// The cause, and what the driver said, without secrets.
-type Failed = (UnavailableCause, String);
-
 /// Connects within `connect_timeout`.
 pub(super) fn establish<C: NodeConnection>(shared: &Shared<C>) -> Result<C, Failed> {
-    let (spec, kind) = (&shared.spec, shared.kind);
+    let (spec, kind) = (&shared.state.spec, shared.state.kind);
     let connector = &shared.options.connector;
-    let timeout = shared.settings.connect_timeout;
+    let timeout = shared.state.settings.connect_timeout;
     if kind == UrlKind::Sqlite {
         let attempt = AssertUnwindSafe(|| attempt(connector, spec, kind, timeout));
         return catch_unwind(attempt).unwrap_or_else(|_| Err(panicked()));
@@ -70,19 +68,11 @@ pub(super) fn establish<C: NodeConnection>(shared: &Shared<C>) -> Result<C, Fail
                     shared.stuck.fetch_sub(1, Ordering::AcqRel);
                     result
                 }
-                Err(_) => Err((
-                    UnavailableCause::Timeout,
-                    format!("no answer within {timeout:?}"),
-                )),
+                Err(_) => Err(too_late(timeout)),
             }
         }
         Err(mpsc::RecvTimeoutError::Disconnected) => Err(panicked()),
     }
-}
-
-fn panicked() -> Failed {
-    let text = "the connect function panicked";
-    (UnavailableCause::Other, text.to_owned())
 }
 
 fn attempt<C: NodeConnection>(
@@ -91,30 +81,16 @@ fn attempt<C: NodeConnection>(
     kind: UrlKind,
     timeout: Duration,
 ) -> Result<C, Failed> {
-    let mut spec = spec.clone();
-    if let Some(command) = &spec.password_command {
-        let password = command
-            .run(timeout)
-            .map_err(|error| (UnavailableCause::Authentication, error))?;
-        spec.url = spec
-            .url
-            .try_with_password(&password)
-            .map_err(|error| (UnavailableCause::Authentication, error.to_owned()))?;
-    }
+    let printed = spec.password_command.as_ref().map(|c| c.run(timeout));
+    let spec = match printed {
+        Some(printed) => Cow::Owned(with_password(spec, printed)?),
+        None => Cow::Borrowed(spec),
+    };
     let connected = match connector {
-        Some(connector) => connector(NodeInfo { spec: &spec }),
+        Some(connector) => connector(NodeInfo::new(&spec)),
         None => C::connect(kind, &spec.url.connect_url(timeout)),
     };
-    connected.map_err(|error| {
-        let text = spec.url.scrub(&error.to_string());
-        let cause = match error {
-            ConnectionError::BadConnection(_) | ConnectionError::CouldntSetupConfiguration(_) => {
-                connect_cause(&text)
-            }
-            _ => UnavailableCause::Other,
-        };
-        (cause, text)
-    })
+    connected.map_err(|error| failed(&spec, &error))
 }
 
 /// Whether a server at the node's address says something: asked while an earlier attempt hangs, and

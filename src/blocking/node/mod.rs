@@ -13,61 +13,24 @@ mod shared;
 mod threads;
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::backend::NodeConnection;
+use crate::driver::node::{NodeState, Waiter, lock};
+use crate::driver::node_set::PoolNode;
 use crate::driver::{Flags, Room};
-use crate::error::{Error, UnavailableCause};
+use crate::error::Error;
 use crate::name::{Role, ShardName, WorkloadName};
-use crate::replica::Verdict;
 use crate::route::stack::{self, NodeId};
-use crate::telemetry::{self, NodeMeters};
-use crate::topology::{DatabaseUrl, NodeSpec, PoolSettings, Snapshot, Topology};
+use crate::telemetry::NodeMeters;
+use crate::topology::{NodeSpec, Snapshot, Topology};
 
 pub(crate) use pool::Lease;
 use pool::NodeManager;
 use shared::Shared;
 pub(crate) use shared::{OnReturn, Options};
 pub(crate) use threads::Threads;
-
-/// How a node is told to an own connect function
-/// ([`connect_with`](super::ManagerBuilder::connect_with)).
-#[derive(Clone, Copy)]
-pub struct NodeInfo<'a> {
-    spec: &'a NodeSpec,
-}
-
-impl NodeInfo<'_> {
-    /// The shard of the node.
-    #[must_use]
-    pub fn shard(&self) -> ShardName {
-        self.spec.shard
-    }
-
-    /// The node's role in its shard.
-    #[must_use]
-    pub fn role(&self) -> Role {
-        self.spec.role
-    }
-
-    /// The URL of the node; [`expose`](DatabaseUrl::expose) gives the text with its password.
-    #[must_use]
-    pub fn url(&self) -> &DatabaseUrl {
-        &self.spec.url
-    }
-}
-
-impl fmt::Debug for NodeInfo<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NodeInfo")
-            .field("shard", &self.shard())
-            .field("role", &self.role())
-            .field("url", self.url())
-            .finish()
-    }
-}
 
 /// One physical database and one of its pools.
 pub(crate) struct Node<C: NodeConnection> {
@@ -89,75 +52,49 @@ enum Plan {
 
 impl<C: NodeConnection> Node<C> {
     pub(crate) fn new(
-        topology: Topology,
-        expected: Arc<Snapshot>,
-        spec: NodeSpec,
+        topology: &Topology,
+        expected: &Arc<Snapshot>,
+        spec: &NodeSpec,
         class: Option<WorkloadName>,
-        options: Options<C>,
-        threads: Arc<Threads>,
+        options: &Options<C>,
+        threads: &Arc<Threads>,
     ) -> Self {
-        let shared = Shared::new(topology, expected, spec, class, options, threads);
+        let state = NodeState::new(
+            topology.clone(),
+            Arc::clone(expected),
+            spec.clone(),
+            class,
+            options.test_transactions,
+        );
+        let shared = Shared::new(state, options.clone(), Arc::clone(threads));
         Self {
             shared: Arc::new(shared),
             pool: OnceLock::new(),
         }
     }
 
-    /// The topology has changed around the node: the next connection is compared with this state.
-    pub(crate) fn expect(&self, snapshot: &Arc<Snapshot>) {
-        self.shared.expect(snapshot);
-    }
-
     pub(crate) fn topology(&self) -> &Topology {
-        &self.shared.topology
+        &self.state().topology
     }
 
     pub(crate) fn id(&self) -> NodeId {
-        self.shared.id
+        self.state().id
     }
 
     pub(crate) fn shard(&self) -> ShardName {
-        self.shared.shard()
+        self.state().shard()
     }
 
     pub(crate) fn role(&self) -> Role {
-        self.shared.role()
+        self.state().role()
     }
 
     pub(crate) fn class(&self) -> Option<WorkloadName> {
-        self.shared.class
+        self.state().class
     }
 
     pub(crate) fn meters(&self) -> &NodeMeters {
-        &self.shared.meters
-    }
-
-    pub(crate) fn spec(&self) -> &NodeSpec {
-        &self.shared.spec
-    }
-
-    pub(crate) fn settings(&self) -> &PoolSettings {
-        &self.shared.settings
-    }
-
-    /// Open connections, idle ones among them, and callers that wait for one.
-    pub(crate) fn counts(&self) -> (u32, u32, usize) {
-        let (connections, idle) = self.pool.get().map_or((0, 0), |pool| {
-            let state = pool.state();
-            (state.connections, state.idle_connections)
-        });
-        (
-            connections,
-            idle,
-            self.shared.waiters.load(Ordering::Relaxed),
-        )
-    }
-
-    /// What the last failed connect said, while the node is taken to be down.
-    pub(crate) fn down(&self) -> Option<UnavailableCause> {
-        lock(&self.shared.circuit)
-            .failure()
-            .map(|failure| failure.cause)
+        &self.state().meters
     }
 
     /// Takes a connection out of the pool, or makes one, or waits for one. `Ok(None)`: the topology
@@ -178,11 +115,11 @@ impl<C: NodeConnection> Node<C> {
 
     #[cold]
     fn checkout_slow(self: &Arc<Self>) -> Result<Option<Lease<C>>, Error> {
-        let shared = &self.shared;
-        let (size, start) = (shared.settings.max_size, Instant::now());
-        let deadline = start + shared.settings.connection_timeout;
-        let held = stack::held(shared.topology.id());
-        let _waiter = Waiter::new(&shared.waiters);
+        let (shared, state) = (&self.shared, self.state());
+        let start = Instant::now();
+        let deadline = start + state.settings.connection_timeout;
+        let held = stack::held(state.topology.id());
+        let _waiter = Waiter::new(state);
 
         let mut refused = None;
         // Every turn hands out a connection, makes one, or sleeps until something changes. What
@@ -193,19 +130,10 @@ impl<C: NodeConnection> Node<C> {
                 return Ok(None);
             }
             if let Some(lease) = self.try_checkout() {
-                shared.meters.waited(start.elapsed());
+                state.meters.waited(start.elapsed());
                 return Ok(Some(lease));
             }
-            let own = held.iter().filter(|(_, node)| *node == shared.id).count();
-            if own >= size as usize {
-                let error = Error::WouldDeadlock {
-                    shard: shared.shard(),
-                    role: shared.role(),
-                    size,
-                };
-                telemetry::refused(&error);
-                return Err(error);
-            }
+            state.refuse_deadlock(&held)?;
             match self.plan() {
                 Plan::Connect(room) => match self.connect(room) {
                     Ok(()) => {
@@ -228,7 +156,7 @@ impl<C: NodeConnection> Node<C> {
             }
             let now = Instant::now();
             if now >= deadline {
-                return Err(refused.unwrap_or_else(|| self.exhausted(start, &held)));
+                return Err(refused.unwrap_or_else(|| state.exhausted(start, &held)));
             }
             let changes = lock(&shared.changes);
             if *changes == seen {
@@ -252,16 +180,16 @@ impl<C: NodeConnection> Node<C> {
         let Some(room) = shared.room() else {
             return Plan::Wait;
         };
-        match lock(&shared.circuit).ask(Instant::now()) {
-            Verdict::Try => Plan::Connect(room),
-            Verdict::FailFast(failure) => Plan::FailFast(shared.unavailable(&failure)),
+        match self.state().refuses_connects() {
+            None => Plan::Connect(room),
+            Some(error) => Plan::FailFast(error),
         }
     }
 
     /// A bound for one sleep. Returned connections wake sleepers; this covers what does not: a
     /// connection that r2d2 itself moves into the pool.
     fn longest_nap(&self) -> Duration {
-        if self.shared.health.taken() > self.pooled() {
+        if self.shared.state.health.taken() > self.pooled() {
             Duration::from_millis(2)
         } else {
             Duration::from_millis(50)
@@ -300,7 +228,7 @@ impl<C: NodeConnection> Node<C> {
     }
 
     fn build_pool(&self) -> r2d2::Pool<NodeManager<C>> {
-        let settings = &self.shared.settings;
+        let settings = &self.state().settings;
         r2d2::Pool::builder()
             .max_size(settings.max_size)
             .min_idle(Some(settings.min_idle.min(settings.max_size)))
@@ -314,18 +242,6 @@ impl<C: NodeConnection> Node<C> {
             .build_unchecked(NodeManager {
                 shared: Arc::clone(&self.shared),
             })
-    }
-
-    #[cold]
-    fn exhausted(&self, start: Instant, held: &[(ShardName, NodeId)]) -> Error {
-        self.shared.meters.exhausted();
-        Error::PoolExhausted {
-            shard: self.shard(),
-            role: self.role(),
-            size: self.shared.settings.max_size,
-            waited: start.elapsed(),
-            held: held.iter().map(|(shard, _)| *shard).collect(),
-        }
     }
 
     /// Closes what lies idle in a pool that is out of service.
@@ -347,17 +263,25 @@ impl<C: NodeConnection> Node<C> {
         }
         self.shared.wake_one();
     }
+}
 
-    /// Takes the node out of service: idle connections are closed now, those in use when they come
-    /// back, and whoever waits is sent to look again.
-    pub(crate) fn retire(&self) {
-        self.shared.retired.store(true, Ordering::Release);
+impl<C: NodeConnection> PoolNode for Node<C> {
+    #[inline]
+    fn state(&self) -> &NodeState {
+        &self.shared.state
+    }
+
+    fn counts(&self) -> (u32, u32) {
+        self.pool.get().map_or((0, 0), |pool| {
+            let state = pool.state();
+            (state.connections, state.idle_connections)
+        })
+    }
+
+    fn retire(&self) {
+        self.state().retire();
         self.sweep();
-        // What alarms look at must not keep its last word for ever.
-        if lock(&self.shared.circuit).succeeded() {
-            self.shared.meters.circuit_closed();
-        }
-        self.shared.meters.pool_state(0, 0, 0);
+        self.state().tell_retired();
         self.shared.wake(Condvar::notify_all);
     }
 }
@@ -368,26 +292,7 @@ impl<C: NodeConnection> fmt::Debug for Node<C> {
             .field("shard", &self.shard())
             .field("role", &self.role())
             .field("class", &self.class())
-            .field("url", &self.shared.spec.url)
+            .field("url", &self.state().spec.url)
             .finish_non_exhaustive()
     }
-}
-
-struct Waiter<'a>(&'a AtomicUsize);
-
-impl<'a> Waiter<'a> {
-    fn new(waiters: &'a AtomicUsize) -> Self {
-        waiters.fetch_add(1, Ordering::SeqCst);
-        Self(waiters)
-    }
-}
-
-impl Drop for Waiter<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use diesel::ConnectionError;
 
 use super::Node;
-use super::lock;
 use super::shared::Shared;
 use crate::blocking::backend::NodeConnection;
 use crate::blocking::slot::Slot;
 use crate::driver::Flags;
+use crate::driver::node::lock;
 
 /// What r2d2 knows of a node.
 pub(super) struct NodeManager<C: NodeConnection> {
@@ -34,14 +34,17 @@ impl<C: NodeConnection> r2d2::ManageConnection for NodeManager<C> {
     }
 
     fn is_valid(&self, slot: &mut Box<Slot<C>>) -> Result<(), Self::Error> {
-        slot.check_alive(self.shared.settings.alive_bypass, &self.shared.meters)
-            .map_err(diesel::r2d2::Error::QueryError)
+        slot.check_alive(
+            self.shared.state.settings.alive_bypass,
+            &self.shared.state.meters,
+        )
+        .map_err(diesel::r2d2::Error::QueryError)
     }
 
     fn has_broken(&self, slot: &mut Box<Slot<C>>) -> bool {
         let test = self.shared.options.test_transactions;
         if test && !slot.is_in_test_transaction() {
-            self.shared.meters.test_transaction_ended();
+            self.shared.state.meters.test_transaction_ended();
             slot.notes.flags.set(Flags::RETIRE);
         }
         let keep = !self.shared.is_retired()
@@ -50,7 +53,7 @@ impl<C: NodeConnection> r2d2::ManageConnection for NodeManager<C> {
                 self.shared.options.on_return.as_deref(),
             );
         if !keep {
-            self.shared.meters.connection_closed();
+            self.shared.state.meters.connection_closed();
         }
         !keep
     }

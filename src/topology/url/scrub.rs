@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::{DatabaseUrl, MASK, PRINTABLE, UrlKind, decode, parse};
 
 #[cfg_attr(
-    not(any(feature = "r2d2", test)),
+    not(any(feature = "r2d2", feature = "bb8", test)),
     expect(dead_code, reason = "only a driver has messages to scrub")
 )]
 impl DatabaseUrl {

@@ -2,62 +2,71 @@
 
 use std::sync::Arc;
 
-use super::backend::NodeConnection;
-use super::node::{Node, Options, Threads};
+use super::node::NodeState;
 use crate::error::Error;
 use crate::name::WorkloadName;
 use crate::route::Located;
-use crate::topology::{ShardState, Snapshot, Topology};
+use crate::topology::{NodeSpec, ShardState, Snapshot};
 
-pub(super) type Nodes<C> = arc_swap::Guard<Arc<NodeSet<C>>>;
+/// A node of a driver: what both drivers know of it, and its pool.
+pub(crate) trait PoolNode {
+    fn state(&self) -> &NodeState;
 
-pub(super) struct NodeSet<C: NodeConnection> {
-    pub(super) snapshot: Arc<Snapshot>,
-    shards: Vec<ShardNodes<C>>,
+    /// Open connections, and the idle ones among them.
+    fn counts(&self) -> (u32, u32);
+
+    /// Takes the node out of service: idle connections are closed now, those in use when they come
+    /// back, and whoever waits is sent to look again.
+    fn retire(&self);
+}
+
+pub(crate) type Nodes<N> = arc_swap::Guard<Arc<NodeSet<N>>>;
+
+pub(crate) struct NodeSet<N> {
+    pub(crate) snapshot: Arc<Snapshot>,
+    shards: Vec<ShardNodes<N>>,
 }
 
 /// The pools of one shard's primary.
-pub(super) struct ShardNodes<C: NodeConnection> {
-    primary: Arc<Node<C>>,
+pub(crate) struct ShardNodes<N> {
+    primary: Arc<N>,
     /// The second pools of the workload classes.
-    classes: Vec<Arc<Node<C>>>,
-    pub(super) state: ShardState,
+    classes: Vec<Arc<N>>,
+    pub(crate) state: ShardState,
 }
 
-impl<C: NodeConnection> ShardNodes<C> {
+impl<N: PoolNode> ShardNodes<N> {
     /// The pool of a workload class.
     #[inline]
-    pub(super) fn pool(&self, class: Option<WorkloadName>) -> Result<&Arc<Node<C>>, Error> {
+    pub(crate) fn pool(&self, class: Option<WorkloadName>) -> Result<&Arc<N>, Error> {
         match class {
             None => Ok(&self.primary),
             Some(class) => self
                 .classes
                 .iter()
-                .find(|node| node.class() == Some(class))
+                .find(|node| node.state().class == Some(class))
                 .ok_or_else(|| Error::UnknownWorkload {
                     workload: class.to_string(),
                     known: self
                         .classes
                         .iter()
-                        .filter_map(|node| node.class())
+                        .filter_map(|node| node.state().class)
                         .collect(),
                 }),
         }
     }
 
-    fn pools(&self) -> impl Iterator<Item = &Arc<Node<C>>> {
+    fn pools(&self) -> impl Iterator<Item = &Arc<N>> {
         std::iter::once(&self.primary).chain(&self.classes)
     }
 }
 
-impl<C: NodeConnection> NodeSet<C> {
+impl<N: PoolNode> NodeSet<N> {
     /// Makes the nodes of a snapshot; those that have not changed are taken over from `old`.
-    pub(super) fn new(
-        topology: &Topology,
+    pub(crate) fn new(
         snapshot: Arc<Snapshot>,
         old: Option<&Self>,
-        options: &Options<C>,
-        threads: &Arc<Threads>,
+        make: impl Fn(&Arc<Snapshot>, &NodeSpec, Option<WorkloadName>) -> N,
     ) -> Self {
         let shards = snapshot
             .shards()
@@ -66,18 +75,9 @@ impl<C: NodeConnection> NodeSet<C> {
                 let kept = old.and_then(|old| {
                     let index = old.snapshot.find(shard.name.as_str()).ok()?;
                     let nodes = &old.shards[index.get()];
-                    (*nodes.primary.spec() == shard.primary).then_some(nodes)
+                    (nodes.primary.state().spec == shard.primary).then_some(nodes)
                 });
-                let make = |class| {
-                    Arc::new(Node::new(
-                        topology.clone(),
-                        Arc::clone(&snapshot),
-                        shard.primary.clone(),
-                        class,
-                        options.clone(),
-                        Arc::clone(threads),
-                    ))
-                };
+                let make = |class| Arc::new(make(&snapshot, &shard.primary, class));
                 match kept {
                     Some(nodes) => ShardNodes {
                         primary: Arc::clone(&nodes.primary),
@@ -101,20 +101,20 @@ impl<C: NodeConnection> NodeSet<C> {
     }
 
     #[inline]
-    pub(super) fn shard(&self, at: Located) -> Result<&ShardNodes<C>, Error> {
+    pub(crate) fn shard(&self, at: Located) -> Result<&ShardNodes<N>, Error> {
         let index = self.snapshot.relocate(at)?;
         Ok(&self.shards[index.get()])
     }
 
     /// Every pool, and the state of its shard.
-    pub(super) fn pools(&self) -> impl Iterator<Item = (&Arc<Node<C>>, ShardState)> {
+    pub(crate) fn pools(&self) -> impl Iterator<Item = (&Arc<N>, ShardState)> {
         self.shards
             .iter()
             .flat_map(|shard| shard.pools().map(|node| (node, shard.state)))
     }
 
     /// The pools that another set does not have.
-    pub(super) fn without(&self, other: &Self) -> Vec<Arc<Node<C>>> {
+    pub(crate) fn without(&self, other: &Self) -> Vec<Arc<N>> {
         self.pools()
             .map(|(node, _)| node)
             .filter(|node| !other.pools().any(|(kept, _)| Arc::ptr_eq(kept, node)))
@@ -123,21 +123,19 @@ impl<C: NodeConnection> NodeSet<C> {
     }
 
     /// Tells the nodes that were taken over from another set what their databases are to say now.
-    pub(super) fn expect(&self, before: &Self) {
+    pub(crate) fn expect(&self, before: &Self) {
         for (node, _) in self.pools() {
             if before.pools().any(|(old, _)| Arc::ptr_eq(old, node)) {
-                node.expect(&self.snapshot);
+                node.state().expect(&self.snapshot);
             }
         }
     }
 
-    /// Connects every primary once.
-    pub(super) fn connect_all(&self) -> Result<(), Error> {
-        for shard in &self.shards {
-            if shard.state != ShardState::Offline {
-                shard.primary.checkout()?;
-            }
-        }
-        Ok(())
+    /// The primaries that take work.
+    pub(crate) fn open_primaries(&self) -> impl Iterator<Item = &Arc<N>> {
+        self.shards
+            .iter()
+            .filter(|shard| shard.state != ShardState::Offline)
+            .map(|shard| &shard.primary)
     }
 }

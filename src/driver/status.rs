@@ -1,9 +1,8 @@
 //! What an operator can ask a manager.
 
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use super::backend::NodeConnection;
-use super::node::Node;
+use super::node_set::PoolNode;
 use crate::error::UnavailableCause;
 use crate::name::{Role, ShardName, WorkloadName};
 use crate::topology::ShardState;
@@ -45,20 +44,21 @@ pub struct NodeStatus {
 }
 
 impl NodeStatus {
-    pub(super) fn of<C: NodeConnection>(node: &Arc<Node<C>>, state: ShardState) -> Self {
-        let (connections, idle, waiting) = node.counts();
-        let class = node.class();
-        node.meters().pool_state(connections, idle, waiting);
+    pub(crate) fn of(node: &impl PoolNode, shard_state: ShardState) -> Self {
+        let state = node.state();
+        let (connections, idle) = node.counts();
+        let waiting = state.waiters.load(Ordering::Relaxed);
+        state.meters.pool_state(connections, idle, waiting);
         Self {
-            shard: node.shard(),
-            role: node.role(),
-            class,
-            state,
+            shard: state.shard(),
+            role: state.role(),
+            class: state.class,
+            state: shard_state,
             connections,
             idle,
-            max_size: node.settings().max_size,
+            max_size: state.settings.max_size,
             waiting,
-            down: node.down(),
+            down: state.down(),
         }
     }
 }

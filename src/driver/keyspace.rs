@@ -1,0 +1,80 @@
+//! From a shard key to its shard, by the topology as it is now.
+
+use std::sync::Arc;
+
+use crate::algorithm::Placement;
+use crate::error::Error;
+use crate::key::ToShardKey;
+use crate::name::KeyspaceName;
+use crate::route::{Located, Route};
+use crate::topology::{Grouped, KeyspaceEntry, Snapshot, Topology};
+
+/// A keyspace of a topology, found once and followed through its changes.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyspaceRef {
+    topology: Topology,
+    name: KeyspaceName,
+    /// Where the keyspace was when it was looked up; a hint, checked at each use.
+    index: usize,
+    /// The topology as it was then: as long as it is, nothing has to be looked up.
+    seen: Arc<Snapshot>,
+}
+
+impl KeyspaceRef {
+    pub(crate) fn find(topology: &Topology, name: &str) -> Result<Self, Error> {
+        let seen = topology.snapshot();
+        let index = seen.find_keyspace(name)?;
+        Ok(Self {
+            topology: topology.clone(),
+            name: seen.keyspaces()[index].name,
+            index,
+            seen,
+        })
+    }
+
+    pub(crate) fn name(&self) -> KeyspaceName {
+        self.name
+    }
+
+    #[inline]
+    fn entry<'s>(&self, snapshot: &'s Snapshot) -> Result<&'s KeyspaceEntry, Error> {
+        match snapshot.keyspaces().get(self.index) {
+            Some(entry) if entry.name == self.name => Ok(entry),
+            _ => Ok(&snapshot.keyspaces()[snapshot.find_keyspace(self.name.as_str())?]),
+        }
+    }
+
+    pub(crate) fn look<T>(&self, f: impl FnOnce(&KeyspaceEntry) -> T) -> Result<T, Error> {
+        self.topology
+            .with_current(|snapshot| self.entry(snapshot).map(f))
+    }
+
+    #[inline]
+    pub(crate) fn locate<K: ToShardKey + ?Sized>(&self, key: &K) -> Result<Placement, Error> {
+        if self.seen.epoch == self.topology.epoch() {
+            return self.entry(&self.seen)?.locate(key);
+        }
+        self.topology
+            .with_current(|snapshot| self.entry(snapshot)?.locate(key))
+    }
+
+    #[inline]
+    pub(crate) fn located<K: ToShardKey + ?Sized>(&self, key: &K) -> Result<Located, Error> {
+        self.topology.with_current(|snapshot| {
+            let shard = self.entry(snapshot)?.locate(key)?.shard();
+            snapshot.locate(shard.as_str())
+        })
+    }
+
+    pub(crate) fn route<K: ToShardKey + ?Sized>(&self, key: &K) -> Result<Route, Error> {
+        Ok(Route::new(self.topology.clone(), self.located(key)?))
+    }
+
+    pub(crate) fn group<T, K: ToShardKey>(
+        &self,
+        items: impl IntoIterator<Item = T>,
+        key: impl FnMut(&T) -> K,
+    ) -> Result<Grouped<T>, Error> {
+        Ok(self.entry(&self.topology.snapshot())?.group(items, key))
+    }
+}
