@@ -286,6 +286,15 @@ impl<C: NodeConnection> PoolNode for Node<C> {
     }
 }
 
+impl<C: NodeConnection> Drop for Node<C> {
+    /// r2d2's threads may hold the pool for a moment longer than anybody else; what lies idle in it is
+    /// closed by the time the manager is gone.
+    fn drop(&mut self) {
+        self.state().retire();
+        self.sweep();
+    }
+}
+
 impl<C: NodeConnection> fmt::Debug for Node<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Node")
