@@ -1,36 +1,51 @@
 //! BEGIN, COMMIT and ROLLBACK written by hand, past Diesel's bookkeeping.
 
-use diesel::connection::{AnsiTransactionManager, SimpleConnection, TransactionManager};
+use diesel::connection::{SimpleConnection, TransactionManager};
 use diesel::prelude::*;
 use diesel_sharded::{Error, RollbackReason};
 
-use super::backend::{Conn, Fleet, Manager, NAME, Sharded, ids, insert, whoami};
+use super::backend::{Fleet, Manager, NAME, RAW_WAYS, Raw, RawTransactions, Sharded, ids, insert, whoami};
 use crate::support::{items, ours, said};
 
 /// A way to send a text, and whether the crate can read it on its way.
-type Way = (
-    &'static str,
-    bool,
-    fn(&mut Sharded, &str) -> QueryResult<()>,
-);
+type Way = (&'static str, bool, Send);
+type Send = Box<dyn Fn(&mut Sharded, &str) -> QueryResult<()>>;
 
 /// Something done to a connection.
-type Do = fn(&mut Sharded) -> QueryResult<()>;
+type Do = Box<dyn Fn(&mut Sharded) -> QueryResult<()>>;
 
-const WAYS: [Way; 5] = [
-    ("batch_execute", true, |conn, sql| conn.batch_execute(sql)),
-    ("sql_query", true, |conn, sql| {
-        diesel::sql_query(sql).execute(conn).map(drop)
-    }),
-    ("inner", false, |conn, sql| conn.inner()?.batch_execute(sql)),
-    ("deref_mut", false, |conn, sql| (**conn).batch_execute(sql)),
-    ("a function of the backend's type", false, |conn, sql| {
-        fn raw(conn: &mut Conn, sql: &str) -> QueryResult<()> {
-            conn.batch_execute(sql)
-        }
-        raw(conn, sql)
-    }),
-];
+fn ways() -> Vec<Way> {
+    let mut ways: Vec<Way> = vec![
+        (
+            "batch_execute",
+            true,
+            Box::new(|conn, sql| conn.batch_execute(sql)),
+        ),
+        (
+            "sql_query",
+            true,
+            Box::new(|conn, sql| diesel::sql_query(sql).execute(conn).map(drop)),
+        ),
+    ];
+    for (way, reach) in RAW_WAYS {
+        let send = |conn: &mut Sharded, sql: &str| reach(conn, &mut |raw| raw.batch_execute(sql));
+        ways.push((way, false, Box::new(send)));
+    }
+    ways
+}
+
+/// The same step by our transaction manager, and by the raw connection's own in every way there is.
+fn steps(ours: fn(&mut Sharded) -> QueryResult<()>, raw: RawStep) -> Vec<(String, Do)> {
+    let mut steps: Vec<(String, Do)> = vec![("ours".to_owned(), Box::new(ours))];
+    for (way, reach) in RAW_WAYS {
+        let step = move |conn: &mut Sharded| reach(conn, &mut |conn| raw(conn));
+        steps.push(((*way).to_owned(), Box::new(step)));
+    }
+    steps
+}
+
+type RawStep = fn(&mut Raw<'_>) -> QueryResult<()>;
+type Ours = <Sharded as Connection>::TransactionManager;
 
 /// The next user of the one connection writes in autocommit, and everybody sees it.
 fn assert_clean(fleet: &Fleet, shards: &Manager, id: i64) {
@@ -73,7 +88,7 @@ fn a_transaction_begun_by_hand_does_not_reach_the_next_user() {
             "-- hello\nBEGIN",
         ],
     };
-    for (way, _, send) in WAYS {
+    for (way, _, send) in ways() {
         for begin in begins {
             let mut conn = shards.get_on("a").unwrap();
             send(&mut conn, begin).unwrap();
@@ -90,7 +105,7 @@ fn a_transaction_begun_by_hand_does_not_reach_the_next_user() {
 fn a_transaction_begun_by_hand_and_failed_does_not_reach_the_next_user() {
     let fleet = Fleet::new(&["a"]);
     let shards = fleet.manager_of_size(1);
-    for (way, _, send) in WAYS {
+    for (way, _, send) in ways() {
         let mut conn = shards.get_on("a").unwrap();
         send(&mut conn, "BEGIN").unwrap();
         insert(&mut conn, 1).unwrap();
@@ -106,7 +121,7 @@ fn a_transaction_begun_by_hand_and_failed_does_not_reach_the_next_user() {
 fn a_transaction_begun_and_ended_by_hand_is_nobodys_business() {
     let fleet = Fleet::new(&["a"]);
     let shards = fleet.manager_of_size(1);
-    for (at, (_, _, send)) in (1..).zip(WAYS) {
+    for (at, (_, _, send)) in (1..).zip(ways()) {
         let mut conn = shards.get_on("a").unwrap();
         send(&mut conn, "BEGIN").unwrap();
         insert(&mut conn, at * 10).unwrap();
@@ -135,7 +150,7 @@ fn a_transaction_begun_by_hand_under_diesels_is_refused_or_closed() {
 fn an_end_written_by_hand_is_not_a_success() {
     let fleet = Fleet::new(&["a"]);
     let shards = fleet.manager_of_size(1);
-    for (way, readable, send) in WAYS {
+    for (way, readable, send) in ways() {
         if NAME == "mysql" && !readable {
             // `what_the_raw_mysql_connection_hides` is about these.
             continue;
@@ -190,7 +205,7 @@ fn an_end_by_hand_after_an_earlier_error_is_still_by_hand() {
 fn after_an_end_written_by_hand_nothing_more_is_sent() {
     let fleet = Fleet::new(&["a"]);
     let shards = fleet.manager_of_size(1);
-    for (way, readable, send) in WAYS {
+    for (way, readable, send) in ways() {
         if NAME == "mysql" && !readable {
             continue;
         }
@@ -203,7 +218,7 @@ fn after_an_end_written_by_hand_nothing_more_is_sent() {
                 conn.batch_execute("INSERT INTO items (id) VALUES (11)"),
                 conn.transaction(|conn| insert(conn, 12)).map(drop),
                 ids(conn).map(drop),
-                insert(conn.inner()?, 13).map(drop),
+                insert(&mut *conn.inner()?, 13).map(drop),
             ];
             for error in refused {
                 let error = error.expect_err(way);
@@ -229,7 +244,7 @@ fn after_an_end_written_by_hand_nothing_more_is_sent() {
 fn a_caller_that_says_err_after_ending_by_hand_gets_its_own_error() {
     let fleet = Fleet::new(&["a"]);
     let shards = fleet.manager_of_size(1);
-    for (_, _, send) in WAYS {
+    for (_, _, send) in ways() {
         let error = shards
             .transaction_on("a", |conn| {
                 insert(conn, 1)?;
@@ -247,7 +262,7 @@ fn a_caller_that_says_err_after_ending_by_hand_gets_its_own_error() {
 fn savepoints_written_by_hand_are_left_alone() {
     let fleet = Fleet::new(&["a"]);
     let shards = fleet.manager_of_size(1);
-    for (way, _, send) in WAYS {
+    for (way, _, send) in ways() {
         shards
             .transaction_on("a", |conn| {
                 insert(conn, 1)?;
@@ -268,16 +283,9 @@ fn savepoints_written_by_hand_are_left_alone() {
 fn a_level_opened_through_a_transaction_manager_and_left_open_is_unbalanced() {
     let fleet = Fleet::new(&["a"]);
     let shards = fleet.manager_of_size(1);
-    type Tm<C> = <C as Connection>::TransactionManager;
-    let opens: [(&str, Do); 3] = [
-        ("ours", |conn| Tm::<Sharded>::begin_transaction(conn)),
-        ("inner", |conn| {
-            AnsiTransactionManager::begin_transaction(conn.inner()?)
-        }),
-        ("dereferenced", |conn| {
-            AnsiTransactionManager::begin_transaction(&mut **conn)
-        }),
-    ];
+    let opens = steps(Ours::begin_transaction, |raw| {
+        RawTransactions::begin_transaction(raw)
+    });
     for (way, open) in opens {
         let result = shards.transaction_on("a", |conn| {
             insert(conn, 1)?;
@@ -285,7 +293,7 @@ fn a_level_opened_through_a_transaction_manager_and_left_open_is_unbalanced() {
             insert(conn, 2)?;
             Ok::<_, Error>(())
         });
-        let error = result.expect_err(way);
+        let error = result.expect_err(&way);
         assert!(
             matches!(
                 &error,
@@ -306,27 +314,14 @@ fn a_level_opened_through_a_transaction_manager_and_left_open_is_unbalanced() {
 fn a_level_closed_too_many_through_a_transaction_manager_is_an_error() {
     let fleet = Fleet::new(&["a"]);
     let shards = fleet.manager_of_size(1);
-    type Tm<C> = <C as Connection>::TransactionManager;
-    let closes: [(&str, Do); 6] = [
-        ("our commit", |conn| Tm::<Sharded>::commit_transaction(conn)),
-        ("our rollback", |conn| {
-            Tm::<Sharded>::rollback_transaction(conn)
-        }),
-        ("inner commit", |conn| {
-            AnsiTransactionManager::commit_transaction(conn.inner()?)
-        }),
-        ("inner rollback", |conn| {
-            AnsiTransactionManager::rollback_transaction(conn.inner()?)
-        }),
-        ("dereferenced commit", |conn| {
-            AnsiTransactionManager::commit_transaction(&mut **conn)
-        }),
-        ("dereferenced rollback", |conn| {
-            AnsiTransactionManager::rollback_transaction(&mut **conn)
-        }),
-    ];
+    let commits = steps(Ours::commit_transaction, |raw| {
+        RawTransactions::commit_transaction(raw)
+    });
+    let rollbacks = steps(Ours::rollback_transaction, |raw| {
+        RawTransactions::rollback_transaction(raw)
+    });
     let mut kept = Vec::new();
-    for (way, close) in closes {
+    for (way, close) in commits.into_iter().chain(rollbacks) {
         let result = shards.transaction_on("a", |conn| {
             insert(conn, 1)?;
             close(conn)?;
@@ -334,7 +329,7 @@ fn a_level_closed_too_many_through_a_transaction_manager_is_an_error() {
             let _ = insert(conn, 10);
             Ok::<_, Error>(())
         });
-        let error = result.expect_err(way);
+        let error = result.expect_err(&way);
         assert!(
             matches!(error, Error::RolledBack { .. }),
             "{way}: {error:?}"
@@ -355,33 +350,37 @@ fn diesels_own_manager_on_the_inner_connection_nests_in_ours() {
     shards
         .transaction_on("a", |conn| {
             insert(conn, 1)?;
-            (**conn).transaction(|raw| insert(raw, 2))?;
-            AnsiTransactionManager::begin_transaction(&mut **conn)?;
-            insert(conn, 3)?;
-            AnsiTransactionManager::rollback_transaction(&mut **conn)?;
-            conn.transaction(|conn| {
-                (**conn).transaction(|raw| insert(raw, 4))?;
-                insert(conn, 5)
-            })?;
-            assert_eq!(ids(conn)?, [1, 2, 4, 5]);
+            let mut kept = vec![1];
+            for (id, (_, reach)) in (10..).step_by(10).zip(RAW_WAYS) {
+                reach(conn, &mut |raw| {
+                    raw.transaction(|raw| insert(raw, id)).map(drop)
+                })?;
+                reach(conn, &mut |raw| RawTransactions::begin_transaction(raw))?;
+                insert(conn, id + 1)?;
+                reach(conn, &mut |raw| RawTransactions::rollback_transaction(raw))?;
+                conn.transaction(|conn| {
+                    reach(conn, &mut |raw| {
+                        raw.transaction(|raw| insert(raw, id + 2)).map(drop)
+                    })?;
+                    insert(conn, id + 3)
+                })?;
+                kept.extend([id, id + 2, id + 3]);
+            }
+            assert_eq!(ids(conn)?, kept);
             Ok::<_, Error>(())
         })
         .unwrap();
-    assert_eq!(fleet.rows("a"), [1, 2, 4, 5]);
-    assert_clean(&fleet, &shards, 20);
+    assert_eq!(fleet.rows("a").len(), 1 + 3 * RAW_WAYS.len());
+    assert_clean(&fleet, &shards, 200);
 }
 
 #[test]
 fn a_transaction_left_open_through_a_manager_does_not_reach_the_next_user() {
     let fleet = Fleet::new(&["a"]);
     let shards = fleet.manager_of_size(1);
-    type Tm<C> = <C as Connection>::TransactionManager;
-    let opens: [(&str, Do); 2] = [
-        ("ours", |conn| Tm::<Sharded>::begin_transaction(conn)),
-        ("raw", |conn| {
-            AnsiTransactionManager::begin_transaction(&mut **conn)
-        }),
-    ];
+    let opens = steps(Ours::begin_transaction, |raw| {
+        RawTransactions::begin_transaction(raw)
+    });
     for (way, open) in opens {
         let mut conn = shards.get_on("a").unwrap();
         open(&mut conn).unwrap();
@@ -393,9 +392,9 @@ fn a_transaction_left_open_through_a_manager_does_not_reach_the_next_user() {
     }
     // Balanced by hand, it is a transaction like any other.
     let mut conn = shards.get_on("a").unwrap();
-    Tm::<Sharded>::begin_transaction(&mut conn).unwrap();
+    Ours::begin_transaction(&mut conn).unwrap();
     insert(&mut conn, 1).unwrap();
-    Tm::<Sharded>::commit_transaction(&mut conn).unwrap();
+    Ours::commit_transaction(&mut conn).unwrap();
     assert_eq!(whoami(&mut conn).unwrap(), "a");
     drop(conn);
     assert_eq!(fleet.rows("a"), [1]);

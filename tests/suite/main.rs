@@ -55,6 +55,7 @@ macro_rules! everywhere {
             route_text: "route_text.rs",
             routes: "routes.rs",
             surface: "surface.rs",
+            surface_blocking: "surface_blocking.rs",
             threads: "threads.rs",
             topologies: "topologies.rs",
         }
@@ -66,6 +67,7 @@ macro_rules! on_servers {
     () => {
         files! {
             broken: "broken.rs",
+            probe_servers: "probe_servers.rs",
             production_open: "production/open_sessions.rs",
             production_servers: "production/on_servers.rs",
             unavailable: "unavailable.rs",

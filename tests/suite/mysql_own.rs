@@ -5,10 +5,9 @@ use std::sync::Barrier;
 
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
-use diesel_sharded::blocking::Isolation;
 use diesel_sharded::{Error, RollbackReason};
 
-use super::backend::{Fleet, Manager, Sharded, ids, insert};
+use super::backend::{Fleet, Isolation, Manager, Sharded, ids, insert};
 use crate::support::{items, ours};
 
 fn update(conn: &mut Sharded, id: i64) -> QueryResult<usize> {

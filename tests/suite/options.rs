@@ -4,9 +4,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use diesel_sharded::Error;
-use diesel_sharded::blocking::{Isolation, Outcome};
 
-use super::backend::{Fleet, NAME, ids, insert, whoami};
+use super::backend::{Fleet, Isolation, NAME, Outcome, ids, insert, whoami};
 use crate::support::said;
 
 #[test]

@@ -6,10 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
-use diesel_sharded::blocking::Outcome;
 use diesel_sharded::{Error, RollbackReason};
 
-use super::backend::{Fleet, Manager, NAME, Sharded, ids, insert};
+use super::backend::{Fleet, Manager, NAME, Outcome, RAW_WAYS, Sharded, ids, insert};
 use crate::support::{items, ours, said};
 
 /// Nothing was written, and the one connection of the pool is there and clean.
@@ -225,30 +224,29 @@ fn a_wanted_rollback_is_ok_and_keeps_its_value() {
 fn a_swallowed_statement_error_is_never_a_silent_rollback() {
     let fleet = Fleet::new(&["a"]);
     let shards = fleet.manager_of_size(1);
-    type Fail = fn(&mut Sharded);
-    let failures: [(&str, Fail); 5] = [
-        ("typed", |conn| {
-            insert(conn, 1).unwrap_err();
-        }),
-        ("batch", |conn| {
-            conn.batch_execute("INSERT INTO items (id) VALUES (1)")
-                .unwrap_err();
-        }),
-        ("sql_query", |conn| {
-            let again = diesel::sql_query("INSERT INTO items (id) VALUES (1)");
-            again.execute(conn).unwrap_err();
-        }),
-        ("raw", |conn| {
-            insert(conn.inner().unwrap(), 1).unwrap_err();
-        }),
-        ("dereferenced", |conn| {
-            insert(&mut **conn, 1).unwrap_err();
-        }),
+    type Fail = Box<dyn Fn(&mut Sharded) -> QueryResult<()>>;
+    let mut failures: Vec<(&str, Fail)> = vec![
+        ("typed", Box::new(|conn| insert(conn, 1).map(drop))),
+        (
+            "batch",
+            Box::new(|conn| conn.batch_execute("INSERT INTO items (id) VALUES (1)")),
+        ),
+        (
+            "sql_query",
+            Box::new(|conn| {
+                let again = diesel::sql_query("INSERT INTO items (id) VALUES (1)");
+                again.execute(conn).map(drop)
+            }),
+        ),
     ];
+    for (way, reach) in RAW_WAYS {
+        let raw = |conn: &mut Sharded| reach(conn, &mut |raw| insert(raw, 1).map(drop));
+        failures.push((way, Box::new(raw)));
+    }
     for (way, fail) in failures {
         let result = shards.transaction_on("a", |conn| {
             insert(conn, 1)?;
-            fail(conn);
+            fail(conn).unwrap_err();
             Ok::<_, Error>(())
         });
         if NAME == "postgres" {

@@ -3,17 +3,16 @@
 use std::time::{Duration, Instant};
 
 use diesel::prelude::*;
-use diesel_sharded::blocking::{Keyspace, Outcome};
 use diesel_sharded::{CapturedRoutes, Error, KeyspaceConfig, Route, RuleSpec};
 
-use super::backend::{Conn, Fleet, Manager, ids, insert, whoami};
+use super::backend::{Fleet, Keyspace, Manager, Outcome, ids, insert, whoami};
 use crate::support::{ours, said};
 
 /// What the ways to ask for a shard work with.
 struct Scene {
     shards: Manager,
     /// Remainder 0 lives on `a`, remainder 1 on `b`.
-    keys: Keyspace<Conn>,
+    keys: Keyspace,
 }
 
 impl Scene {

@@ -4,10 +4,9 @@ use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use diesel::sql_types::Text;
-use diesel_sharded::blocking::Isolation;
 use diesel_sharded::{Error, RollbackReason};
 
-use super::backend::{Fleet, Sharded, ids, insert, session};
+use super::backend::{Fleet, Isolation, Sharded, ids, insert, session};
 use crate::support::{items, ours};
 
 fn ask<C>(conn: &mut C, setting: &str) -> String

@@ -1,10 +1,12 @@
 //! Everything an application does with a Diesel connection works through ours, on every backend:
-//! with a connection of the manager, and with one of an outer r2d2 pool.
+//! with a connection of the manager, and with one of an outer pool.
 
-use super::backend::{Conn, Fleet, Manager, NAME, Sharded, ids, insert, whoami};
+use super::backend::{
+    Conn, Fleet, Manager, NAME, Pool, Pooled, Sharded, ids, insert, open, plain, whoami,
+};
 
 /// Runs a block twice, on fresh databases with the tables of `schema`: with a connection of the
-/// manager, and with a pooled connection of an outer r2d2 pool. The name stands for a `&mut` to it.
+/// manager, and with a pooled connection of an outer pool. The name stands for a `&mut` to it.
 ///
 /// Wants [`both`] in scope.
 macro_rules! through_both {
@@ -25,15 +27,10 @@ pub(crate) use through_both;
 
 /// What [`through_both`] works with.
 pub(crate) mod both {
-    use super::{Conn, Fleet};
+    use super::Fleet;
 
+    pub(crate) use super::super::backend::{Pooled, Sharded};
     pub(crate) use super::schema;
-
-    pub(crate) type Sharded = super::Sharded;
-
-    /// What an outer pool of the manager hands out.
-    pub(crate) type Pooled =
-        diesel::r2d2::PooledConnection<diesel_sharded::blocking::ShardedConnectionManager<Conn>>;
 
     pub(crate) fn fleet() -> Fleet {
         let fleet = Fleet::new(&["a", "b"]);
@@ -44,15 +41,11 @@ pub(crate) mod both {
     }
 }
 
-use both::Pooled;
-
 /// The backend's marker type.
 type Db = <Conn as diesel::Connection>::Backend;
 
 #[path = "surface/associations.rs"]
 mod associations;
-#[path = "surface/customizers.rs"]
-mod customizers;
 #[path = "surface/errors.rs"]
 mod errors;
 #[path = "surface/generic_code.rs"]
@@ -66,11 +59,9 @@ mod literals;
 #[path = "surface/migrations.rs"]
 mod migrations;
 #[path = "surface/outer_pool.rs"]
-mod outer_pool;
+pub(crate) mod outer_pool;
 #[path = "surface/queries.rs"]
 mod queries;
-#[path = "surface/raw_access.rs"]
-mod raw_access;
 #[path = "surface/recorder.rs"]
 pub(crate) mod recorder;
 #[path = "surface/schema.rs"]

@@ -6,9 +6,8 @@ use diesel::prelude::*;
 use diesel::result::Error as DieselError;
 use diesel::sql_types::VarChar;
 use diesel_sharded::Error;
-use diesel_sharded::blocking::Isolation;
 
-use super::backend::{Fleet, Sharded, insert};
+use super::backend::{Fleet, Isolation, Sharded, insert};
 use super::surface::{both, through_both};
 use both::schema::{self, NewUser, User, users};
 

@@ -9,6 +9,6 @@ mod postgres_sessions;
 #[path = "surface/postgres_transactions.rs"]
 mod postgres_transactions;
 
-use super::backend::{Conn, Fleet, Sharded, ids, insert};
+use super::backend::{Conn, Fleet, Isolation, Pool, Sharded, ids, insert};
 use super::surface::{both, through_both};
 use super::surface_returning::WholeUser;

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
-use diesel_sharded::blocking::NodeConnection;
 use diesel_sharded::{Error, PoolConfig};
 
-use super::backend::{Conn, Fleet, Manager, NAME, insert, open, session, whoami};
+use super::backend::{Fleet, Manager, NAME, insert, plain, session, whoami};
 use crate::support::{pool, proxy::Proxy};
 
 const LONG: Duration = Duration::from_secs(600);
@@ -22,7 +21,7 @@ fn watched(fleet: &Fleet, settings: PoolConfig) -> (Proxy, Manager) {
 }
 
 /// How many round trips the work takes.
-fn cost(proxy: &Proxy, work: impl FnOnce()) -> u64 {
+pub(crate) fn cost(proxy: &Proxy, work: impl FnOnce()) -> u64 {
     let before = proxy.round_trips();
     work();
     proxy.round_trips() - before
@@ -41,7 +40,7 @@ fn checking_out_and_giving_back_costs_nothing() {
     });
     assert_eq!(idle, 0);
     // A typed statement costs what it costs, and the return still nothing.
-    let mut plain = open(&proxy.url(&fleet.url("a"))).unwrap();
+    let mut plain = plain(&proxy.url(&fleet.url("a"))).unwrap();
     whoami(&mut plain).unwrap();
     let one = cost(&proxy, || drop(whoami(&mut plain).unwrap()));
     let twenty = cost(&proxy, || {
@@ -56,7 +55,7 @@ fn checking_out_and_giving_back_costs_nothing() {
 fn a_transaction_costs_what_it_costs_plain_diesel() {
     let fleet = Fleet::new(&["a"]);
     let (proxy, shards) = watched(&fleet, pool(1).alive_bypass(LONG));
-    let mut plain = open(&proxy.url(&fleet.url("a"))).unwrap();
+    let mut plain = plain(&proxy.url(&fleet.url("a"))).unwrap();
     macro_rules! work {
         ($conn:expr, $id:expr) => {{
             insert($conn, $id)?;
@@ -101,7 +100,7 @@ fn a_transaction_costs_what_it_costs_plain_diesel() {
 
 /// What the statement costs that puts a MySQL connection right at its return.
 fn one_batch(fleet: &Fleet, proxy: &Proxy) -> u64 {
-    let mut plain = open(&proxy.url(&fleet.url("a"))).unwrap();
+    let mut plain = plain(&proxy.url(&fleet.url("a"))).unwrap();
     plain.batch_execute("SELECT 1").unwrap();
     cost(proxy, || {
         let batch = plain.batch_execute("ROLLBACK; SET autocommit=1");
@@ -111,7 +110,7 @@ fn one_batch(fleet: &Fleet, proxy: &Proxy) -> u64 {
 
 /// What a first ping costs.
 fn one_ping(fleet: &Fleet, proxy: &Proxy) -> u64 {
-    let mut plain = open(&proxy.url(&fleet.url("a"))).unwrap();
+    let mut plain = plain(&proxy.url(&fleet.url("a"))).unwrap();
     plain.batch_execute("SELECT 1").unwrap();
     cost(proxy, || {
         diesel::r2d2::R2D2Connection::ping(&mut plain).unwrap()
@@ -202,60 +201,6 @@ fn a_failed_connection_has_the_others_of_its_node_checked() {
     // The dead ones are found before anybody gets them.
     for _ in 0..3 {
         whoami(&mut shards.get_on("a").unwrap()).unwrap();
-    }
-}
-
-#[test]
-fn the_probe_sends_nothing() {
-    let fleet = Fleet::new(&["a"]);
-    let proxy = Proxy::new(&fleet.url("a"));
-    let mut conn: Conn = open(&proxy.url(&fleet.url("a"))).unwrap();
-    let probe = |conn: &mut Conn, what: &str| {
-        let sent = cost(&proxy, || {
-            for _ in 0..10 {
-                conn.probe();
-            }
-        });
-        assert_eq!(sent, 0, "{what}");
-    };
-    probe(&mut conn, "idle");
-    conn.batch_execute("BEGIN").unwrap();
-    probe(&mut conn, "open");
-    insert(&mut conn, 1).unwrap();
-    insert(&mut conn, 1).unwrap_err();
-    probe(&mut conn, "failed");
-    conn.batch_execute("ROLLBACK").unwrap();
-    conn.transaction(|conn| {
-        insert(conn, 1)?;
-        probe(conn, "in Diesel's transaction");
-        Ok::<_, diesel::result::Error>(())
-    })
-    .unwrap();
-    fleet.kill_all("a");
-    probe(&mut conn, "killed");
-}
-
-#[test]
-fn a_killed_session_is_broken_for_the_probe_once_somebody_has_noticed() {
-    let fleet = Fleet::new(&["a"]);
-    let mut conn = fleet.direct("a");
-    AnsiBegin::begin(&mut conn);
-    insert(&mut conn, 1).unwrap();
-    fleet.kill_all("a");
-    insert(&mut conn, 2).unwrap_err();
-    use diesel_sharded::blocking::TransactionProbe as P;
-    let found = conn.probe();
-    assert!(matches!(found, P::Broken | P::Unknown), "{found:?}");
-    assert!(NAME == "mysql" || found == P::Broken, "{found:?}");
-}
-
-/// Begins through Diesel, so that it knows of the transaction.
-struct AnsiBegin;
-
-impl AnsiBegin {
-    fn begin(conn: &mut Conn) {
-        use diesel::connection::{AnsiTransactionManager, TransactionManager};
-        AnsiTransactionManager::begin_transaction(conn).unwrap();
     }
 }
 

@@ -5,10 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
-use diesel_sharded::blocking::Outcome;
 use diesel_sharded::{Error, KeyspaceConfig, Route, RuleSpec};
 
-use super::backend::{Fleet, Manager, NAME, Sharded, ids, insert, open, whoami};
+use super::backend::{Fleet, Manager, NAME, Outcome, Sharded, direct, ids, insert, whoami};
 
 /// What the hooks have said, in order.
 #[derive(Clone, Default)]
@@ -45,7 +44,7 @@ fn a_hook_runs_once_after_the_commit_with_the_pin_left_and_the_connection_back()
                 insert(conn, 1)?;
                 let (shards, url, said) = (shards.clone(), fleet.url("a"), log.clone());
                 conn.after_commit(move || {
-                    let seen = ids(&mut open(&url).unwrap()).unwrap();
+                    let seen = ids(&mut direct(&url)).unwrap();
                     said.say(&format!("committed {seen:?}"));
                     said.say(&format!("depth {}", Route::stack_depth()));
                     // The outer route is in force again, and any shard may be used.
@@ -227,7 +226,7 @@ fn hooks_work_for_transactions_of_a_plain_checkout_too() {
     let hook = |conn: &mut Sharded| {
         let (url, log) = (fleet.url("a"), log.clone());
         conn.after_commit(move || {
-            log.say(&format!("{:?}", ids(&mut open(&url).unwrap()).unwrap()))
+            log.say(&format!("{:?}", ids(&mut direct(&url)).unwrap()))
         });
     };
     let mut conn = shards.get_on("a").unwrap();

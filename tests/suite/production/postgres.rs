@@ -9,10 +9,9 @@ use std::thread;
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::sql_types::Text;
-use diesel_sharded::blocking::Isolation;
 use diesel_sharded::{Error, ShardState};
 
-use super::backend::{Fleet, Sharded, ids, insert, session};
+use super::backend::{Fleet, Isolation, Sharded, ids, insert, session};
 use crate::support::{items, ours};
 
 fn touch<C: Connection<Backend = diesel::pg::Pg>>(conn: &mut C, id: i64) -> QueryResult<usize> {

@@ -135,7 +135,7 @@ fn a_server_without_a_free_slot_is_told_at_once_and_used_again_when_there_is_one
     let fleet = Fleet::new(&["a", "b"]);
     let user = User::new(&fleet, FIRST, 1);
     let url = user.url(FIRST);
-    let taken = super::backend::open(&url).unwrap();
+    let taken = super::backend::direct(&url);
     let shards = at(&fleet, &url, Duration::from_secs(20));
     let began = Instant::now();
     let text = assert_cause(

@@ -5,12 +5,11 @@ use std::thread;
 use std::time::Duration;
 
 use diesel::connection::{Connection, SimpleConnection};
-use diesel_sharded::blocking::Reloaded;
 use diesel_sharded::{Error, Route};
 
 use super::super::pool::counted;
 use super::super::production_open::open;
-use super::backend::{Conn, Fleet, Manager, NAME, ids, insert, whoami};
+use super::backend::{Fleet, Manager, NAME, Reloaded, ids, insert, whoami};
 use crate::support::eventually;
 
 /// A manager of `a` and `b` of the fleet, with pools of this size.
@@ -29,7 +28,7 @@ fn names(names: &[diesel_sharded::ShardName]) -> Vec<&str> {
 }
 
 /// What a change has done: added, removed, replaced.
-fn changes(change: &Reloaded<Conn>) -> (Vec<&str>, Vec<&str>, Vec<&str>) {
+fn changes(change: &Reloaded) -> (Vec<&str>, Vec<&str>, Vec<&str>) {
     (
         names(&change.added),
         names(&change.removed),

@@ -6,13 +6,13 @@ use std::time::Duration;
 use diesel_sharded::{Config, Error, Format, Route};
 
 use super::super::production_open::open;
-use super::backend::{Fleet, Manager, insert, whoami};
+use super::backend::{Fleet, Manager, Reloaded, insert, whoami};
 use crate::support::eventually;
 
 fn move_b(
     shards: &Manager,
     fleet: &Fleet,
-) -> diesel_sharded::blocking::Reloaded<super::backend::Conn> {
+) -> Reloaded {
     shards
         .reload_with(|topology| topology.replace_shard("b", fleet.url("c")))
         .unwrap()

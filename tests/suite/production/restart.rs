@@ -6,7 +6,7 @@ use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel_sharded::{Error, PoolConfig, UnavailableCause};
 
-use super::backend::{Conn, Manager, NAME, ids, insert, open, session, whoami};
+use super::backend::{Conn, Manager, NAME, direct, ids, insert, session, whoami};
 use crate::production_support::{OwnServers, as_user, changed};
 use crate::support::eventually;
 use crate::support::server::{MYSQL, POSTGRES};
@@ -22,13 +22,13 @@ struct Own {
 impl Own {
     fn new() -> Self {
         let servers = OwnServers::start(if NAME == "postgres" { POSTGRES } else { MYSQL });
-        let mut admin = open(servers.url()).unwrap();
+        let mut admin = direct(servers.url());
         let here = changed(servers.url(), |url| url.set_path("orders"));
         let tables = "CREATE TABLE whoami (name VARCHAR(64) NOT NULL);
                       INSERT INTO whoami VALUES ('a');
                       CREATE TABLE items (id BIGINT PRIMARY KEY, note TEXT)";
         admin.batch_execute("CREATE DATABASE orders").unwrap();
-        let mut owner = open(&here).unwrap();
+        let mut owner = direct(&here);
         owner.batch_execute(tables).unwrap();
         if NAME == "postgres" {
             owner
@@ -51,7 +51,7 @@ impl Own {
     }
 
     fn admin(&self) -> Conn {
-        let mut admin = open(self.servers.url()).unwrap();
+        let mut admin = direct(self.servers.url());
         if NAME == "postgres" {
             // Also while the server is read-only.
             admin
@@ -63,7 +63,7 @@ impl Own {
 
     fn rows(&self) -> Vec<i64> {
         let url = changed(self.servers.url(), |url| url.set_path("orders"));
-        ids(&mut open(&url).unwrap()).unwrap()
+        ids(&mut direct(&url)).unwrap()
     }
 
     fn manager(&self, url: &str, size: u32) -> Manager {
@@ -146,7 +146,7 @@ fn a_primary_that_turns_read_only_costs_each_old_connection_one_write_and_no_mor
     } else {
         admin.batch_execute("SET GLOBAL read_only = 1").unwrap();
     }
-    let mut raw = open(&own.url).unwrap();
+    let mut raw = direct(&own.url);
     eventually("the server has heard", || {
         insert(&mut raw, 999).is_err() || {
             diesel::delete(crate::support::items::table.find(999))

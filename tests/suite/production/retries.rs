@@ -5,10 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
-use diesel_sharded::blocking::{Isolation, Outcome};
 use diesel_sharded::{Error, Route};
 
-use super::backend::{Fleet, NAME, Sharded, ids, insert, whoami};
+use super::backend::{Fleet, Isolation, NAME, Outcome, Sharded, ids, insert, whoami};
 
 /// A statement that fails as a conflict with another transaction does.
 fn conflict(fleet: &Fleet, conn: &mut Sharded) -> QueryResult<()> {

@@ -5,7 +5,6 @@ use std::thread;
 
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
-use diesel_sharded::blocking::ShardedConnectionManager;
 use diesel_sharded::{
     Config, Error, Format, KeyspaceConfig, RuleSpec, ShardConfig, ShardState, Startup,
 };
@@ -106,7 +105,7 @@ fn a_raw_connection_of_a_read_only_shard_does_not_write_either() {
     let shards = fleet.manager_of_size(1);
     shards.set_shard_state("a", ShardState::ReadOnly).unwrap();
     let mut conn = shards.get_on("a").unwrap();
-    insert(conn.inner().unwrap(), 1).unwrap_err();
+    insert(&mut *conn.inner().unwrap(), 1).unwrap_err();
     drop(conn);
     assert_eq!(fleet.rows("a"), [0_i64; 0]);
 }
@@ -260,7 +259,7 @@ fn states_come_from_the_configuration_too() {
     ));
     // In code, with a start that requires every node: an offline one is not asked.
     let shards = fleet
-        .connecting(ShardedConnectionManager::builder())
+        .connecting(Manager::builder())
         .shard("a", fleet.url("a"))
         .shard(
             "b",

@@ -1,8 +1,10 @@
 //! What the behaviour tests stand on: real databases, one fleet of shards for each test.
 //!
-//! Each backend module offers the same names, so that a behaviour file is compiled once for each
-//! of them and Diesel's typed queries work on concrete types.
+//! Each pair of a backend and a driver is a module with the same names, so that a behaviour file is
+//! compiled once for each pair and Diesel's typed queries work on concrete types. What a driver has to
+//! offer stands in [`blocking`]; [`nonblocking`] offers the same.
 
+pub(crate) mod blocking;
 pub(crate) mod mysql;
 pub(crate) mod postgres;
 pub(crate) mod proxy;
@@ -84,19 +86,14 @@ pub(crate) fn assert_no_secret(text: &str) {
     }
 }
 
-/// The functions that every backend module has, on its own types.
-macro_rules! common {
+/// What every backend has, whichever driver is asked: the tables, seen through Diesel, and the rows
+/// as they are.
+macro_rules! fixtures {
     ($backend:ty) => {
         use diesel::connection::LoadConnection;
         use diesel::prelude::*;
-        use diesel_sharded::blocking::{
-            ManagerBuilder, ShardedConnection, ShardedConnectionManager,
-        };
 
         use crate::support::{items, whoami as whoami_table};
-
-        pub(crate) type Manager = ShardedConnectionManager<Conn>;
-        pub(crate) type Sharded = ShardedConnection<Conn>;
 
         /// Which shard's database the connection talks to, says the database.
         pub(crate) fn whoami<C>(conn: &mut C) -> QueryResult<String>
@@ -125,12 +122,33 @@ macro_rules! common {
         }
 
         impl Fleet {
+            /// The committed rows of a shard, read past the crate.
+            pub(crate) fn rows(&self, shard: &str) -> Vec<i64> {
+                ids(&mut self.direct(shard)).expect("the table items can be read")
+            }
+
+            /// Fails unless the shard has no open transaction, now or in a moment: servers take
+            /// note of a closed connection with a delay.
+            pub(crate) fn assert_nothing_open(&self, shard: &str) {
+                crate::support::eventually("no transaction is open", || {
+                    self.open_transactions(shard) == 0
+                });
+            }
+        }
+    };
+}
+pub(crate) use fixtures;
+
+/// The managers of a fleet, by the driver whose `Manager` and `Builder` are in scope.
+macro_rules! managers {
+    () => {
+        impl Fleet {
             /// A manager builder with all shards and pools of 4.
-            pub(crate) fn builder(&self) -> ManagerBuilder<Conn> {
+            pub(crate) fn builder(&self) -> Builder {
                 self.builder_of_size(4)
             }
 
-            pub(crate) fn builder_of_size(&self, size: u32) -> ManagerBuilder<Conn> {
+            pub(crate) fn builder_of_size(&self, size: u32) -> Builder {
                 self.builder_with(crate::support::pool(size), |_, url| url)
             }
 
@@ -139,7 +157,7 @@ macro_rules! common {
                 &self,
                 pool: diesel_sharded::PoolConfig,
                 url: impl Fn(&str, String) -> String,
-            ) -> ManagerBuilder<Conn> {
+            ) -> Builder {
                 let mut builder = self.connecting(Manager::builder()).pool(pool);
                 for shard in self.shards() {
                     builder = builder.shard(shard.as_str(), url(&shard, self.url(&shard)));
@@ -156,20 +174,7 @@ macro_rules! common {
                     .build()
                     .expect("the topology is valid")
             }
-
-            /// The committed rows of a shard, read past the crate.
-            pub(crate) fn rows(&self, shard: &str) -> Vec<i64> {
-                ids(&mut self.direct(shard)).expect("the table items can be read")
-            }
-
-            /// Fails unless the shard has no open transaction, now or in a moment: servers take
-            /// note of a closed connection with a delay.
-            pub(crate) fn assert_nothing_open(&self, shard: &str) {
-                crate::support::eventually("no transaction is open", || {
-                    self.open_transactions(shard) == 0
-                });
-            }
         }
     };
 }
-pub(crate) use common;
+pub(crate) use managers;

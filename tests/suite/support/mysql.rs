@@ -15,7 +15,9 @@ pub(crate) struct Fleet {
     databases: Vec<Database>,
 }
 
-crate::support::common!(Mysql);
+crate::support::fixtures!(Mysql);
+crate::support::blocking::driver!();
+crate::support::managers!();
 
 impl Fleet {
     pub(crate) fn new(shards: &[&str]) -> Self {
@@ -53,7 +55,7 @@ impl Fleet {
 
     /// A connection that the crate knows nothing of.
     pub(crate) fn direct(&self, shard: &str) -> Conn {
-        Conn::establish(&self.url(shard)).expect("the test server answers")
+        direct(&self.url(shard))
     }
 
     /// A connection to the server itself.
@@ -62,7 +64,7 @@ impl Fleet {
     }
 
     /// How the connections of a manager are made.
-    pub(crate) fn connecting(&self, builder: ManagerBuilder<Conn>) -> ManagerBuilder<Conn> {
+    pub(crate) fn connecting(&self, builder: Builder) -> Builder {
         builder
     }
 
@@ -114,13 +116,18 @@ pub(crate) fn session<C: LoadConnection<Backend = Mysql>>(conn: &mut C) -> Query
     diesel::select(connection_id()).get_result(conn)
 }
 
+/// A connection that the crate knows nothing of, for what a test does beside it.
+pub(crate) fn direct(url: &str) -> Conn {
+    Conn::establish(url).expect("the test server answers")
+}
+
 /// How a connection is made, for tests that connect by a function of their own.
 pub(crate) fn open(url: &str) -> ConnectionResult<Conn> {
     Conn::establish(url)
 }
 
 fn admin(database: &Database) -> Conn {
-    Conn::establish(&database.admin).expect("the test server answers")
+    direct(&database.admin)
 }
 
 impl Drop for Fleet {

@@ -14,7 +14,9 @@ pub(crate) struct Fleet {
     shards: Vec<String>,
 }
 
-crate::support::common!(Sqlite);
+crate::support::fixtures!(Sqlite);
+crate::support::blocking::driver!();
+crate::support::managers!();
 
 impl Fleet {
     pub(crate) fn new(shards: &[&str]) -> Self {
@@ -46,11 +48,11 @@ impl Fleet {
 
     /// A connection that the crate knows nothing of.
     pub(crate) fn direct(&self, shard: &str) -> Conn {
-        open(&self.url(shard)).expect("the file can be opened")
+        direct(&self.url(shard))
     }
 
     /// How the connections of a manager are made.
-    pub(crate) fn connecting(&self, builder: ManagerBuilder<Conn>) -> ManagerBuilder<Conn> {
+    pub(crate) fn connecting(&self, builder: Builder) -> Builder {
         builder.connect_with(|node| open(node.url().expose()))
     }
 
@@ -60,6 +62,11 @@ impl Fleet {
         let free = conn.batch_execute("PRAGMA busy_timeout = 0; BEGIN IMMEDIATE; ROLLBACK");
         i64::from(free.is_err())
     }
+}
+
+/// A connection that the crate knows nothing of, for what a test does beside it.
+pub(crate) fn direct(url: &str) -> Conn {
+    open(url).expect("the file can be opened")
 }
 
 /// How a connection is made, for tests that connect by a function of their own.

@@ -1,4 +1,4 @@
-//! Code that was written for a plain connection, for any connection, or for a boxed one.
+//! Code that was written for any connection, or for a boxed one.
 
 use diesel::connection::{BoxableConnection, Connection, LoadConnection, SimpleConnection};
 use diesel::prelude::*;
@@ -7,20 +7,9 @@ use diesel::result::Error as DieselError;
 
 use super::both;
 use super::schema::{self, NewUser, users};
-use super::{Conn, Db, Fleet, Pooled, Sharded, ids, insert};
+use super::{Db, Fleet, Pooled, Sharded, ids, insert};
 
-/// A repository written for the backend's own connection.
-fn for_plain(conn: &mut Conn) -> QueryResult<i64> {
-    diesel::insert_into(users::table)
-        .values(&NewUser {
-            name: "plain",
-            hair_color: None,
-        })
-        .execute(conn)?;
-    users::table.count().get_result(conn)
-}
-
-/// The same for any connection of the backend.
+/// A repository written for any connection of the backend.
 fn for_any<C: LoadConnection<Backend = Db>>(conn: &mut C) -> QueryResult<i64> {
     conn.transaction(|conn| {
         diesel::insert_into(users::table)
@@ -44,29 +33,23 @@ impl<C: LoadConnection<Backend = Db>> Repository<C> {
     }
 }
 
-/// One whose methods take whatever dereferences to a plain connection.
-fn for_deref(mut conn: impl std::ops::DerefMut<Target = Conn>) -> QueryResult<i64> {
-    users::table.count().get_result(&mut *conn)
-}
-
 fn sends<T: Send + 'static>(value: T) -> T {
     value
 }
 
 #[test]
-fn functions_for_plain_and_for_any_connections_take_ours() {
+fn functions_for_any_connection_take_ours() {
     through_both!(|conn| {
-        assert_eq!(for_plain(conn), Ok(1));
-        assert_eq!(for_any(conn), Ok(2));
-        assert_eq!(schema::names(conn), ["plain", "any"]);
-        conn.transaction(|conn| for_plain(conn).map(|_| ()))
+        assert_eq!(for_any(conn), Ok(1));
+        assert_eq!(schema::names(conn), ["any"]);
+        conn.transaction(|conn| for_any(conn).map(|_| ()))
             .unwrap_err();
         conn.transaction(|conn| {
             diesel::delete(users::table).execute(conn)?;
-            for_plain(conn)
+            for_any(conn)
         })
         .unwrap();
-        assert_eq!(schema::names(conn), ["plain"]);
+        assert_eq!(schema::names(conn), ["any"]);
     });
 }
 
@@ -78,9 +61,8 @@ fn owned_connections_move_into_structures_and_threads() {
     let mut repository = Repository {
         conn: shards.get_on("a").unwrap(),
     };
-    for_plain(&mut repository.conn).unwrap();
+    for_any(&mut repository.conn).unwrap();
     assert_eq!(repository.count(), Ok(1));
-    assert_eq!(for_deref(repository.conn), Ok(1));
 
     let conn: Sharded = sends(shards.get_on("a").unwrap());
     let count = std::thread::spawn(move || Repository { conn }.count());
@@ -136,7 +118,6 @@ fn it_is_established_like_any_connection() {
     let mut conn = Sharded::establish(&fleet.url("a")).unwrap();
     schema::fill(&mut conn);
     assert_eq!(for_any(&mut conn), Ok(4));
-    assert_eq!(for_plain(&mut conn), Ok(5));
 
     // The way in which suites written for a plain connection keep their tests apart.
     conn.begin_test_transaction().unwrap();
@@ -147,7 +128,7 @@ fn it_is_established_like_any_connection() {
         Err::<(), _>(DieselError::RollbackTransaction)
     })
     .unwrap_err();
-    assert_eq!(schema::names(&mut conn).len(), 5);
+    assert_eq!(schema::names(&mut conn).len(), 4);
     drop(conn);
     let mut conn = Sharded::establish(&fleet.url("a")).unwrap();
     let posts: QueryResult<i64> = schema::posts::table.count().get_result(&mut conn);

@@ -13,7 +13,8 @@ use diesel::result::Error as DieselError;
 use super::both;
 use super::recorder::{Recorder, describe};
 use super::schema::{self, User, users};
-use super::{Fleet, ids, insert, whoami};
+use super::{Fleet, Pool, ids, insert, plain, whoami};
+
 use crate::support::items;
 
 /// A bit of everything that emits events.
@@ -56,8 +57,8 @@ macro_rules! work {
 fn it_hears_what_it_hears_on_a_plain_connection() {
     let plain = {
         let fleet = Fleet::new(&["c"]);
-        let mut conn = fleet.direct("c");
-        schema::create(&mut conn);
+        let mut conn = plain(&fleet.url("c")).unwrap();
+        schema::create(&mut fleet.direct("c"));
         let recorder = Recorder::default();
         conn.set_instrumentation(recorder.clone());
         work!(&mut conn);
@@ -139,7 +140,7 @@ fn it_can_be_reached_through_the_connection() {
 fn it_stays_with_a_handle_of_an_outer_pool() {
     let fleet = Fleet::new(&["a", "b"]);
     let shards = fleet.manager_of_size(1);
-    let pool = diesel::r2d2::Pool::builder()
+    let pool = Pool::builder()
         .max_size(1)
         .build(shards.clone())
         .unwrap();

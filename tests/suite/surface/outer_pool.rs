@@ -1,20 +1,19 @@
-//! The swap-in: `r2d2::Pool<ShardedConnectionManager<C>>`.
+//! The swap-in: the application's own pool over the manager.
 
 use std::time::{Duration, Instant};
 
 use diesel::connection::{Connection, SimpleConnection};
 use diesel::prelude::*;
-use diesel::r2d2::{Pool, TestCustomizer};
 use diesel::result::Error as DieselError;
 use diesel_sharded::Error;
 
-use super::{Fleet, Manager, Pooled, Sharded, ids, insert, whoami};
+use super::{Fleet, Manager, Pool, Pooled, ids, insert, whoami};
 use crate::support::ours;
 
-/// An application's state: what was `Pool<ConnectionManager<Conn>>` before.
+/// An application's state: what was a pool of plain connections before.
 #[derive(Clone)]
 struct App {
-    pool: Pool<Manager>,
+    pool: Pool,
 }
 
 impl App {
@@ -31,7 +30,6 @@ fn each_checkout_goes_where_the_route_says() {
     for pool in [
         shards.clone().into_pool(),
         Pool::builder().max_size(3).build(shards.clone()).unwrap(),
-        Pool::new(shards.clone()).unwrap(),
         Pool::builder()
             .min_idle(Some(0))
             .test_on_check_out(false)
@@ -55,43 +53,6 @@ fn each_checkout_goes_where_the_route_says() {
                 .unwrap();
         }
     }
-}
-
-#[test]
-fn every_way_to_take_a_handle_obeys_the_route() {
-    let fleet = Fleet::new(&["a", "b"]);
-    let shards = fleet.manager();
-    let pool = shards.clone().into_pool();
-    shards
-        .on("b", || {
-            assert_eq!(whoami(&mut pool.get().unwrap())?, "b");
-            assert_eq!(whoami(&mut pool.try_get().unwrap())?, "b");
-            assert_eq!(
-                whoami(&mut pool.get_timeout(Duration::from_secs(1)).unwrap())?,
-                "b"
-            );
-            Ok::<_, DieselError>(())
-        })
-        .unwrap();
-    assert_eq!(idle(&shards, "b"), (1, 1));
-}
-
-/// Diesel's own manager over ours: each connection has a topology of its own.
-#[test]
-fn diesels_own_manager_takes_our_connection() {
-    let fleet = Fleet::new(&["a"]);
-    let pool = Pool::builder()
-        .max_size(1)
-        .connection_customizer(Box::new(TestCustomizer))
-        .build(diesel::r2d2::ConnectionManager::<Sharded>::new(
-            fleet.url("a"),
-        ))
-        .unwrap();
-    for id in 1..4 {
-        insert(&mut pool.get().unwrap(), id).unwrap();
-    }
-    assert_eq!(ids(&mut pool.get().unwrap()), Ok(vec![1, 2, 3]));
-    assert_eq!(fleet.rows("a"), [0_i64; 0]);
 }
 
 #[test]
@@ -184,7 +145,7 @@ fn with_a_shard_down(fleet: &Fleet) -> (Manager, std::sync::Arc<std::sync::atomi
                 let text = "connection refused: the switch says so";
                 return Err(diesel::ConnectionError::BadConnection(text.to_owned()));
             }
-            super::Conn::establish(node.url().expose())
+            super::open(node.url().expose())
         })
         .build()
         .expect("the topology is valid");
@@ -277,7 +238,7 @@ fn a_pinned_scope_is_told_by_the_first_statement() {
 }
 
 /// The connections of a shard's node, and how many of them are idle.
-pub(super) fn idle(shards: &Manager, shard: &str) -> (u32, u32) {
+pub(crate) fn idle(shards: &Manager, shard: &str) -> (u32, u32) {
     let status = shards.status();
     let node = status.nodes.iter().find(|node| node.shard == shard);
     node.map(|node| (node.connections, node.idle))

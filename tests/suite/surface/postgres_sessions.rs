@@ -5,7 +5,7 @@ use diesel::dsl::sql;
 use diesel::prelude::*;
 use diesel::sql_types::BigInt;
 
-use super::{Fleet, Sharded, both, ids, insert, through_both};
+use super::{Fleet, Pool, Sharded, both, ids, insert, through_both};
 use both::schema::{User, users};
 
 /// How many statements the session has prepared, says the server.
@@ -192,7 +192,7 @@ fn types_are_looked_up_on_the_shard_itself() {
             .unwrap();
     }
     let shards = fleet.manager();
-    let pool = diesel::r2d2::Pool::builder()
+    let pool = Pool::builder()
         .max_size(1)
         .build(shards.clone())
         .unwrap();

@@ -6,9 +6,8 @@ use diesel::prelude::*;
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use diesel::sql_types::Text;
 use diesel_sharded::Error;
-use diesel_sharded::blocking::Isolation;
 
-use super::{Fleet, Sharded, both, ids, insert, through_both};
+use super::{Fleet, Isolation, Sharded, both, ids, insert, through_both};
 
 fn setting(conn: &mut Sharded, name: &str) -> String {
     diesel::select(sql::<Text>(&format!("current_setting('{name}')")))

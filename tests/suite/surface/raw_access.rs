@@ -4,7 +4,7 @@ use diesel::connection::{Connection, SimpleConnection, TransactionManager};
 use diesel::result::Error as DieselError;
 use diesel_sharded::{Error, RollbackReason};
 
-use super::{Conn, Fleet, both, ids, insert};
+use super::{Conn, Fleet, both, ids, insert, through_both, whoami};
 use crate::support::ours;
 
 #[test]
@@ -117,6 +117,35 @@ fn it_is_refused_where_a_statement_would_be() {
     assert!(refused.is_err());
     drop(under_b);
     conn.inner().unwrap();
+}
+
+#[test]
+fn dereferencing_under_another_route_panics_with_the_error_text() {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use diesel_sharded::blocking::NodeConnection;
+
+    let fleet = Fleet::new(&["a", "b"]);
+    let shards = fleet.manager();
+    let mut conn = shards.on("a", || shards.get()).unwrap();
+    shards
+        .on("b", || {
+            let panic = catch_unwind(AssertUnwindSafe(|| {
+                let _ = insert(&mut *conn, 1);
+                fn raw(conn: &mut Conn) {
+                    let _ = insert(conn, 1);
+                }
+                raw(&mut conn);
+            }));
+            let text = panic.unwrap_err().downcast::<String>().unwrap();
+            assert!(text.contains("belongs to shard a"), "{text}");
+            let panic = catch_unwind(AssertUnwindSafe(|| conn.kind()));
+            assert!(panic.is_err(), "shared access is checked too");
+            Ok::<_, Error>(())
+        })
+        .unwrap();
+    assert_eq!(fleet.rows("a"), [0; 0]);
+    assert_eq!(whoami(&mut *conn).unwrap(), "a");
 }
 
 #[test]

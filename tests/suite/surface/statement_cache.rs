@@ -6,7 +6,7 @@ use diesel::prelude::*;
 use super::both;
 use super::recorder::Recorder;
 use super::schema::{User, users};
-use super::{Fleet, ids, insert};
+use super::{Fleet, Pool, ids, insert};
 
 #[test]
 fn a_statement_is_prepared_once() {
@@ -83,7 +83,7 @@ fn switched_off_by_one_user_it_is_on_for_the_next() {
 fn the_size_belongs_to_a_handle_of_an_outer_pool() {
     let fleet = Fleet::new(&["a", "b"]);
     let shards = fleet.manager_of_size(1);
-    let pool = diesel::r2d2::Pool::builder()
+    let pool = Pool::builder()
         .max_size(1)
         .build(shards.clone())
         .unwrap();

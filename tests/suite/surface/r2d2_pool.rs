@@ -1,12 +1,60 @@
-//! Customizers of an outer pool: what they are given are handles that belong to no shard yet.
+//! r2d2 as the outer pool: its own ways to take a handle, Diesel's manager, and customizers, which are
+//! given handles that belong to no shard yet.
 
 use std::sync::mpsc;
 use std::time::Duration;
 
 use diesel::r2d2::{CustomizeConnection, HandleError, Pool, TestCustomizer};
+use diesel::result::Error as DieselError;
 
-use super::outer_pool::idle;
-use super::{Fleet, Manager, Sharded, insert};
+use super::super::surface::outer_pool::idle;
+use super::{Fleet, Manager, Sharded, ids, insert, whoami};
+
+#[test]
+fn a_pool_of_defaults_takes_the_manager() {
+    let fleet = Fleet::new(&["a", "b"]);
+    let shards = fleet.manager();
+    let pool = Pool::new(shards.clone()).unwrap();
+    let found = shards.on("b", || whoami(&mut pool.get().unwrap()));
+    assert_eq!(found.unwrap(), "b");
+}
+
+#[test]
+fn every_way_to_take_a_handle_obeys_the_route() {
+    let fleet = Fleet::new(&["a", "b"]);
+    let shards = fleet.manager();
+    let pool = shards.clone().into_pool();
+    shards
+        .on("b", || {
+            assert_eq!(whoami(&mut pool.get().unwrap())?, "b");
+            assert_eq!(whoami(&mut pool.try_get().unwrap())?, "b");
+            assert_eq!(
+                whoami(&mut pool.get_timeout(Duration::from_secs(1)).unwrap())?,
+                "b"
+            );
+            Ok::<_, DieselError>(())
+        })
+        .unwrap();
+    assert_eq!(idle(&shards, "b"), (1, 1));
+}
+
+/// Diesel's own manager over ours: each connection has a topology of its own.
+#[test]
+fn diesels_own_manager_takes_our_connection() {
+    let fleet = Fleet::new(&["a"]);
+    let pool = Pool::builder()
+        .max_size(1)
+        .connection_customizer(Box::new(TestCustomizer))
+        .build(diesel::r2d2::ConnectionManager::<Sharded>::new(
+            fleet.url("a"),
+        ))
+        .unwrap();
+    for id in 1..4 {
+        insert(&mut pool.get().unwrap(), id).unwrap();
+    }
+    assert_eq!(ids(&mut pool.get().unwrap()), Ok(vec![1, 2, 3]));
+    assert_eq!(fleet.rows("a"), [0_i64; 0]);
+}
 
 #[derive(Debug)]
 struct ToChannel(mpsc::Sender<String>);
