@@ -51,6 +51,8 @@ mod driver;
 
 #[cfg(feature = "r2d2")]
 pub mod blocking;
+#[cfg(feature = "bb8")]
+pub mod nonblocking;
 
 pub use algorithm::{AlgorithmSpec, Fingerprint, Normalize, Placement, RuleSpec};
 #[cfg(feature = "config")]

@@ -11,10 +11,9 @@ use diesel::result::Error as DieselError;
 
 use super::backend::NodeConnection;
 use super::node::OnReturn;
-use crate::driver::{Flags, Noter, Notes, Room, TransactionProbe, Watch};
+use crate::driver::{Flags, Noter, Notes, Room, TransactionProbe, Watch, session};
 use crate::name::{Role, ShardName};
 use crate::telemetry::{HealthCheck, NodeMeters};
-use crate::topology::UrlKind;
 
 /// A physical connection of a node's pool.
 pub(crate) struct Slot<C: NodeConnection> {
@@ -180,14 +179,7 @@ impl<C: NodeConnection> Slot<C> {
         if self.notes.flags.any(Flags::SHARD_READ_ONLY) == read_only {
             return Ok(());
         }
-        let sql = match (self.notes.kind, read_only) {
-            (UrlKind::Sqlite, true) => "PRAGMA query_only = ON",
-            (UrlKind::Sqlite, false) => "PRAGMA query_only = OFF",
-            (UrlKind::Postgres, true) => "SET default_transaction_read_only = on",
-            (UrlKind::Postgres, false) => "RESET default_transaction_read_only",
-            (UrlKind::Mysql, true) => "SET SESSION TRANSACTION READ ONLY",
-            (UrlKind::Mysql, false) => "SET SESSION TRANSACTION READ WRITE",
-        };
+        let sql = session::read_only(self.notes.kind, read_only);
         let result = self.muted(|conn| conn.batch_execute(sql));
         match &result {
             Ok(()) if read_only => self.notes.flags.set(Flags::SHARD_READ_ONLY),
@@ -221,10 +213,7 @@ impl<C: NodeConnection> Slot<C> {
             TransactionProbe::Failed | TransactionProbe::Broken => false,
             TransactionProbe::Unknown if test_transaction => true,
             TransactionProbe::Unknown => {
-                let mut sql = "ROLLBACK; UNLOCK TABLES; SET autocommit=1".to_owned();
-                if let Some(home) = &self.home {
-                    sql = format!("{sql}; USE `{}`", home.replace('`', "``"));
-                }
+                let sql = session::clean_mysql(self.home.as_deref());
                 let cleaned = self.muted(|conn| conn.batch_execute(&sql)).is_ok();
                 if cleaned {
                     // It answered, which is all that a health check asks.

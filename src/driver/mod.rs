@@ -15,6 +15,7 @@ mod notes;
 mod probe;
 pub(crate) mod reload;
 mod room;
+pub(crate) mod session;
 mod status;
 mod text;
 mod transaction_state;

@@ -44,6 +44,11 @@ impl Flags {
     /// A statement of the open transaction has failed.
     pub(crate) const FAILED_IN_SCOPE: u16 = 1 << 11;
 
+    /// The future of a statement was dropped half-way: what became of the statement is not known.
+    pub(crate) const INTERRUPTED: u16 = 1 << 12;
+    /// The next answer would be that of an earlier statement: nothing may be sent any more.
+    pub(crate) const UNUSABLE: u16 = 1 << 13;
+
     pub(crate) fn new() -> Self {
         Self(AtomicU16::new(0))
     }
@@ -74,6 +79,18 @@ pub(crate) struct Notes {
     pub(crate) shard: ShardName,
     pub(crate) role: Role,
     pub(crate) health: Arc<NodeHealth>,
+}
+
+impl Notes {
+    /// The future of a statement was dropped half-way. `usable`: the client library can go on.
+    #[cold]
+    pub(crate) fn interrupted(&self, usable: bool) {
+        self.flags
+            .set(Flags::DIRTY | Flags::UNPROBED | Flags::FAILED_IN_SCOPE | Flags::INTERRUPTED);
+        if !usable {
+            self.flags.set(Flags::UNUSABLE | Flags::RETIRE);
+        }
+    }
 }
 
 /// Takes note of errors on behalf of a connection.

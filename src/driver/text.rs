@@ -1,8 +1,8 @@
-//! What a statement written by hand may do to the transaction, read off its first words.
+//! What a statement written by hand may do to the transaction, read off its words.
 //!
-//! Only MySQL needs this: there the client library's knowledge is out of reach. It is a reading of
-//! first words, not a parser: whatever it does not know counts as touching the transaction, which
-//! costs one round trip when the connection goes back and nothing else.
+//! Needed where the client library's knowledge is out of reach: on MySQL, and everywhere in the
+//! nonblocking driver. It is a reading of words, not a parser: what is doubtful counts as touching
+//! the transaction, which costs one round trip when the connection goes back and nothing else.
 
 /// What a text may do to the transaction of its connection.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -32,6 +32,38 @@ impl TextEffect {
         effect
     }
 
+    /// Reads a text of one or more statements of PostgreSQL or SQLite: whether a word in it, be it in a
+    /// string or a comment, is one that opens or ends transactions there. Nothing else does.
+    pub(crate) fn of_standard(sql: &str) -> Self {
+        const OPENING: [&str; 8] = [
+            "begin",
+            "start",
+            "commit",
+            "rollback",
+            "abort",
+            "savepoint",
+            "release",
+            "prepare",
+        ];
+        let may_open = sql.split(';').any(|statement| {
+            let mut words = statement
+                .split(|c: char| !(c.is_alphanumeric() || c == '_'))
+                .filter(|word| !word.is_empty());
+            // END is COMMIT, and the end of every CASE too; behind a comment it may be either.
+            let ends = words
+                .next()
+                .is_some_and(|word| word.eq_ignore_ascii_case("end"));
+            ends || OPENING
+                .iter()
+                .any(|opening| contains_word(statement, opening))
+                || (has_comment(statement) && contains_word(statement, "end"))
+        });
+        Self {
+            may_open,
+            ..Self::default()
+        }
+    }
+
     fn add(&mut self, statement: Words<'_>) {
         let Words(first, second, third) = statement;
         let is = |word: &str, other: &str| word.eq_ignore_ascii_case(other);
@@ -50,6 +82,15 @@ impl TextEffect {
             || is(first, "begin")
             || (is(first, "start") && is(second, "transaction"));
     }
+}
+
+fn contains_word(text: &str, word: &str) -> bool {
+    text.split(|c: char| !(c.is_alphanumeric() || c == '_'))
+        .any(|found| found.eq_ignore_ascii_case(word))
+}
+
+fn has_comment(text: &str) -> bool {
+    text.contains("--") || text.contains("*/")
 }
 
 /// The first three words of a statement; missing ones are empty.
@@ -163,6 +204,44 @@ fn quoted(text: &str, quote: char) -> usize {
 #[cfg(test)]
 mod tests {
     use super::TextEffect;
+
+    #[test]
+    fn a_word_that_opens_or_ends_a_transaction_is_found_wherever_it_stands() {
+        for (sql, may_open) in [
+            ("SELECT 1", false),
+            ("INSERT INTO t (a) VALUES ($1) RETURNING id", false),
+            (
+                "UPDATE t SET a = CASE WHEN b THEN 1 ELSE 2 END WHERE id = $1",
+                false,
+            ),
+            ("SELECT beginning, started, committed FROM t", false),
+            (
+                "CREATE TABLE t (a INTEGER); INSERT INTO t VALUES (1)",
+                false,
+            ),
+            ("SET search_path = a", false),
+            ("", false),
+            ("BEGIN", true),
+            ("begin immediate", true),
+            ("SELECT 1; COMMIT", true),
+            ("END", true),
+            ("SELECT 1;\n end transaction", true),
+            ("/* x */ END", true),
+            ("-- x\nEND", true),
+            ("/* ; */ END", true),
+            ("/* x */ COMMIT", true),
+            ("START TRANSACTION", true),
+            ("ABORT", true),
+            ("ROLLBACK TO SAVEPOINT a", true),
+            ("SAVEPOINT a", true),
+            ("RELEASE a", true),
+            ("PREPARE TRANSACTION 'a'", true),
+            // Doubtful ones cost a round trip, nothing else.
+            ("INSERT INTO t VALUES ('COMMIT')", true),
+        ] {
+            assert_eq!(TextEffect::of_standard(sql).may_open, may_open, "{sql}");
+        }
+    }
 
     #[test]
     fn the_first_words_of_every_statement_count() {

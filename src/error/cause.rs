@@ -18,6 +18,8 @@ pub enum RollbackReason {
     /// The closure left a transaction open that it had begun by hand, or ended one that was not its
     /// own.
     Unbalanced,
+    /// The future of a transaction inside it was dropped half-way (a timeout, a `select!`).
+    Cancelled,
 }
 
 impl fmt::Display for RollbackReason {
@@ -34,6 +36,9 @@ impl fmt::Display for RollbackReason {
             }
             Self::Unbalanced => {
                 "was given up: its closure began or ended transactions by hand, and not in pairs"
+            }
+            Self::Cancelled => {
+                "was given up: the future of a transaction inside it was dropped half-way, nothing more was sent"
             }
             Self::ConnectionLost => {
                 "is gone: the connection was lost; run the whole transaction again"

@@ -23,7 +23,7 @@ pub(crate) struct StatementFailure {
     pub(crate) retryable: bool,
 }
 
-const LOST: [&str; 12] = [
+const LOST: [&str; 17] = [
     "server closed the connection",
     "terminating connection",
     "connection to server was lost",
@@ -36,6 +36,12 @@ const LOST: [&str; 12] = [
     "connection was killed",
     "server shutdown in progress",
     "broken pipe",
+    // tokio-postgres, mysql_async, and diesel-async about the task that talks to the server.
+    "connection closed",
+    "error communicating with the server",
+    "connection to the server is closed",
+    "input/output error",
+    "channel closed",
 ];
 
 /// Texts of MySQL 1290 and 1836, MariaDB's and PostgreSQL's words for the same.
@@ -69,7 +75,8 @@ pub(crate) fn statement_failure(is_mysql: bool, error: &DieselError) -> Statemen
                 failure.transaction_lost = is_mysql;
                 failure.retryable = true;
             }
-            DatabaseErrorKind::Unknown => {
+            // The second is what diesel-async calls all that comes without a code of the server's.
+            DatabaseErrorKind::Unknown | DatabaseErrorKind::UnableToSendCommand => {
                 let text = information.message().to_ascii_lowercase();
                 failure.connection_lost = LOST.iter().any(|words| text.contains(words));
                 failure.read_only = READ_ONLY.iter().any(|words| text.contains(words));

@@ -6,7 +6,7 @@ use diesel::sql_types::Text;
 use diesel::{ConnectionResult, PgConnection, QueryResult};
 
 use super::NodeConnection;
-use crate::driver::{IdentityRow, TransactionProbe, probe};
+use crate::driver::{IdentityRow, TransactionProbe, probe, session};
 use crate::topology::UrlKind;
 
 impl NodeConnection for PgConnection {
@@ -26,14 +26,8 @@ impl NodeConnection for PgConnection {
         AnsiTransactionManager::begin_transaction_sql(self, sql)
     }
 
-    /// Everything of `DISCARD ALL` but the prepared statements, which Diesel's cache knows; and what
-    /// Diesel itself sets at connect.
     fn reset_session(&mut self, _: bool) -> QueryResult<bool> {
-        self.batch_execute(
-            "SET SESSION AUTHORIZATION DEFAULT; RESET ROLE; RESET ALL; CLOSE ALL; UNLISTEN *; \
-             SELECT pg_advisory_unlock_all(); DISCARD TEMP; DISCARD SEQUENCES; \
-             SET TIME ZONE 'UTC'; SET CLIENT_ENCODING TO 'UTF8'",
-        )?;
+        self.batch_execute(session::RESET_POSTGRES)?;
         Ok(true)
     }
 

@@ -1,0 +1,151 @@
+//! What the driver needs to know of each connection type: one small trait, one file per backend.
+
+#[cfg(any(
+    feature = "async-sqlite",
+    feature = "async-postgres",
+    feature = "async-mysql"
+))]
+mod identity;
+#[cfg(feature = "async-mysql")]
+mod mysql;
+#[cfg(feature = "async-postgres")]
+mod postgres;
+#[cfg(feature = "async-sqlite")]
+mod sqlite;
+
+use std::future::Future;
+
+use diesel::query_builder::QueryFragment;
+use diesel::{ConnectionResult, QueryResult};
+use diesel_async::{AsyncConnection, AsyncConnectionCore};
+
+use crate::driver::{IdentityRow, TransactionProbe};
+use crate::topology::UrlKind;
+
+/// A diesel-async connection type that can be the physical connection of a node.
+///
+/// Implemented for [`AsyncPgConnection`](diesel_async::AsyncPgConnection),
+/// [`AsyncMysqlConnection`](diesel_async::AsyncMysqlConnection) and
+/// [`SyncConnectionWrapper<SqliteConnection>`](diesel_async::sync_connection_wrapper::SyncConnectionWrapper)
+/// behind their features.
+///
+/// Unless a method says otherwise its future may be dropped at any point; the driver then puts the
+/// connection through [`close_transactions`](Self::close_transactions) before anybody else gets it,
+/// or closes it.
+pub trait AsyncNodeConnection: AsyncConnection + 'static {
+    /// Whether a connection can be used on after the future of a statement was dropped half-way.
+    ///
+    /// Where not, its answer would be taken for that of the next statement, so the connection refuses
+    /// further statements and is closed.
+    const SURVIVES_INTERRUPTION: bool;
+
+    /// Whether this type can connect to URLs of this kind.
+    fn accepts(kind: UrlKind) -> bool;
+
+    /// Connects. Called once per physical connection, under the node's `connect_timeout`.
+    ///
+    /// # Errors
+    ///
+    /// What the driver says.
+    fn connect(kind: UrlKind, url: &str) -> impl Future<Output = ConnectionResult<Self>> + Send;
+
+    /// The backend behind this connection.
+    fn kind(&self) -> UrlKind;
+
+    /// Asks the server for an answer of any kind.
+    ///
+    /// # Errors
+    ///
+    /// What the driver says.
+    fn ping(&mut self) -> impl Future<Output = QueryResult<()>> + Send {
+        async { self.batch_execute("SELECT 1").await }
+    }
+
+    /// Starts a transaction with this statement, so that Diesel knows of it.
+    ///
+    /// # Errors
+    ///
+    /// What the driver says, and `AlreadyInTransaction` where Diesel knows of an open one.
+    fn begin_with(&mut self, sql: &str) -> impl Future<Output = QueryResult<()>> + Send;
+
+    /// Finds out whether a transaction is open: of the client library where it knows (SQLite), else of
+    /// the server (PostgreSQL: one round trip). Called only where something has happened that makes it
+    /// doubtful.
+    fn probe(&mut self) -> impl Future<Output = TransactionProbe> + Send;
+
+    /// Makes sure that no transaction is open, whatever was before and whatever Diesel believes, and
+    /// that Diesel knows it. One round trip.
+    ///
+    /// `home`: the MySQL database that the session is sent back to.
+    ///
+    /// # Errors
+    ///
+    /// What the driver says; the connection is closed then.
+    fn close_transactions(
+        &mut self,
+        home: Option<&str>,
+    ) -> impl Future<Output = QueryResult<()>> + Send;
+
+    /// Makes the connection able to answer after a panic in code of the user's that ran inside it.
+    ///
+    /// # Errors
+    ///
+    /// The connection is closed then.
+    fn recover(&mut self) -> impl Future<Output = QueryResult<()>> + Send {
+        async { Ok(()) }
+    }
+
+    /// Takes back what a user may have set in the session: settings, role, locks, temporary tables.
+    /// `dirty`: something ran that the crate has not seen through.
+    ///
+    /// `Ok(false)`: that cannot be done on this backend, close the connection.
+    ///
+    /// # Errors
+    ///
+    /// What the driver says; the connection is closed then too.
+    fn reset_session(&mut self, dirty: bool) -> impl Future<Output = QueryResult<bool>> + Send;
+
+    /// Reads `diesel_sharded_identity`; no rows where there is no such table.
+    ///
+    /// # Errors
+    ///
+    /// What the driver says.
+    fn read_identity(&mut self) -> impl Future<Output = QueryResult<Vec<IdentityRow>>> + Send;
+
+    /// Writes rows of `diesel_sharded_identity`, each in place of one that is there; makes the table
+    /// where it is missing.
+    ///
+    /// # Errors
+    ///
+    /// What the driver says.
+    fn write_identity(
+        &mut self,
+        rows: &[IdentityRow],
+    ) -> impl Future<Output = QueryResult<()>> + Send;
+
+    /// The text of a query; `None` counts as any text.
+    ///
+    /// Asked only for statements without a static query id.
+    fn text_of<T>(query: &T) -> Option<String>
+    where
+        T: QueryFragment<<Self as AsyncConnectionCore>::Backend>;
+}
+
+/// [`AsyncNodeConnection::text_of`] for a backend that is a value.
+#[cfg(any(
+    feature = "async-sqlite",
+    feature = "async-postgres",
+    feature = "async-mysql"
+))]
+fn text<B, T>(query: &T, backend: &B) -> Option<String>
+where
+    B: diesel::backend::Backend<QueryBuilder: Default>,
+    T: QueryFragment<B>,
+    B: diesel::backend::DieselReserveSpecialization,
+{
+    use diesel::query_builder::QueryBuilder;
+
+    let mut text = B::QueryBuilder::default();
+    query.to_sql(&mut text, backend).ok()?;
+    Some(text.finish())
+}

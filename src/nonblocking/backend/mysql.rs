@@ -1,0 +1,72 @@
+use diesel::mysql::Mysql;
+use diesel::query_builder::QueryFragment;
+use diesel::{ConnectionResult, QueryResult};
+use diesel_async::{
+    AnsiTransactionManager, AsyncConnection, AsyncMysqlConnection, SimpleAsyncConnection,
+    TransactionManager,
+};
+
+use super::AsyncNodeConnection;
+use crate::driver::{IdentityRow, TransactionProbe, session};
+use crate::topology::UrlKind;
+
+impl AsyncNodeConnection for AsyncMysqlConnection {
+    /// mysql_async would read the rest of the old answer as that of the next statement ("connection
+    /// will be broken if this operation isn't finished", its trait `Routine`).
+    const SURVIVES_INTERRUPTION: bool = false;
+
+    fn accepts(kind: UrlKind) -> bool {
+        kind == UrlKind::Mysql
+    }
+
+    async fn connect(_: UrlKind, url: &str) -> ConnectionResult<Self> {
+        Self::establish(url).await
+    }
+
+    fn kind(&self) -> UrlKind {
+        UrlKind::Mysql
+    }
+
+    async fn begin_with(&mut self, sql: &str) -> QueryResult<()> {
+        AnsiTransactionManager::begin_transaction_sql(self, sql).await
+    }
+
+    /// There is no statement that tells on every server, and mysql_async keeps what the protocol says
+    /// (`SERVER_STATUS_IN_TRANS`) to itself.
+    async fn probe(&mut self) -> TransactionProbe {
+        match AnsiTransactionManager::transaction_manager_status_mut(self).transaction_depth() {
+            Ok(_) => TransactionProbe::Unknown,
+            Err(_) => TransactionProbe::Broken,
+        }
+    }
+
+    async fn close_transactions(&mut self, home: Option<&str>) -> QueryResult<()> {
+        *self.transaction_state() = AnsiTransactionManager::default();
+        self.batch_execute(&session::clean_mysql(home)).await
+    }
+
+    /// Named locks can be let go; there is no statement that takes back variables and temporary
+    /// tables, so a connection that may have some is closed.
+    async fn reset_session(&mut self, dirty: bool) -> QueryResult<bool> {
+        if dirty {
+            return Ok(false);
+        }
+        self.batch_execute("DO RELEASE_ALL_LOCKS()").await?;
+        Ok(true)
+    }
+
+    async fn read_identity(&mut self) -> QueryResult<Vec<IdentityRow>> {
+        super::identity::mysql::read(self).await
+    }
+
+    async fn write_identity(&mut self, rows: &[IdentityRow]) -> QueryResult<()> {
+        super::identity::mysql::write(self, rows).await
+    }
+
+    fn text_of<T>(query: &T) -> Option<String>
+    where
+        T: QueryFragment<Mysql>,
+    {
+        super::text(query, &Mysql)
+    }
+}

@@ -1,0 +1,93 @@
+use diesel::connection::TransactionManagerStatus;
+use diesel::pg::Pg;
+use diesel::query_builder::QueryFragment;
+use diesel::{ConnectionResult, QueryResult};
+use diesel_async::{
+    AnsiTransactionManager, AsyncConnection, AsyncPgConnection, SimpleAsyncConnection,
+    TransactionManager,
+};
+
+use super::AsyncNodeConnection;
+use crate::driver::{IdentityRow, TransactionProbe, believed_depth, session};
+use crate::replica::statement_failure;
+use crate::topology::UrlKind;
+
+/// Succeeds in a transaction that can go on, and nowhere else; leaves nothing behind.
+const PROBE: &str = "SAVEPOINT diesel_sharded_probe; RELEASE SAVEPOINT diesel_sharded_probe";
+
+impl AsyncNodeConnection for AsyncPgConnection {
+    /// The protocol's answers come in order, and those that nobody waits for are thrown away.
+    const SURVIVES_INTERRUPTION: bool = true;
+
+    fn accepts(kind: UrlKind) -> bool {
+        kind == UrlKind::Postgres
+    }
+
+    async fn connect(_: UrlKind, url: &str) -> ConnectionResult<Self> {
+        Self::establish(url).await
+    }
+
+    fn kind(&self) -> UrlKind {
+        UrlKind::Postgres
+    }
+
+    async fn begin_with(&mut self, sql: &str) -> QueryResult<()> {
+        AnsiTransactionManager::begin_transaction_sql(self, sql).await
+    }
+
+    /// Neither Diesel nor tokio-postgres shows the state that the server sends with each answer, so
+    /// the server is asked by a statement that can only succeed inside a transaction.
+    async fn probe(&mut self) -> TransactionProbe {
+        let broken = |error: &_| statement_failure(false, error).connection_lost;
+        match self.batch_execute(PROBE).await {
+            Ok(()) => TransactionProbe::Open,
+            Err(error) if broken(&error) => TransactionProbe::Broken,
+            // Outside of a transaction anything else succeeds, in a failed one nothing does.
+            Err(_) => match self.batch_execute("SELECT").await {
+                Ok(()) => TransactionProbe::Idle,
+                Err(error) if broken(&error) => TransactionProbe::Broken,
+                Err(_) => TransactionProbe::Failed,
+            },
+        }
+    }
+
+    async fn close_transactions(&mut self, _: Option<&str>) -> QueryResult<()> {
+        let status = AnsiTransactionManager::transaction_manager_status_mut(self);
+        let believed =
+            believed_depth(status) > 0 || matches!(status, TransactionManagerStatus::InError);
+        // What is in its way there belongs to a statement whose future was dropped.
+        *self.transaction_state() = AnsiTransactionManager::default();
+        // A ROLLBACK without a transaction fills the server's log with warnings, hence the BEGIN where
+        // none is expected; in a transaction that has failed it is the BEGIN that is refused.
+        let closed = match believed {
+            true => self.batch_execute("ROLLBACK").await,
+            false => self.batch_execute("BEGIN; ROLLBACK").await,
+        };
+        match closed {
+            Err(error) if !statement_failure(false, &error).connection_lost => {
+                self.batch_execute("ROLLBACK").await
+            }
+            closed => closed,
+        }
+    }
+
+    async fn reset_session(&mut self, _: bool) -> QueryResult<bool> {
+        self.batch_execute(session::RESET_POSTGRES).await?;
+        Ok(true)
+    }
+
+    async fn read_identity(&mut self) -> QueryResult<Vec<IdentityRow>> {
+        super::identity::postgres::read(self).await
+    }
+
+    async fn write_identity(&mut self, rows: &[IdentityRow]) -> QueryResult<()> {
+        super::identity::postgres::write(self, rows).await
+    }
+
+    fn text_of<T>(query: &T) -> Option<String>
+    where
+        T: QueryFragment<Pg>,
+    {
+        super::text(query, &Pg)
+    }
+}

@@ -1,0 +1,100 @@
+use diesel::connection::{
+    AnsiTransactionManager, SimpleConnection, TransactionManager, TransactionManagerStatus,
+};
+use diesel::query_builder::QueryFragment;
+use diesel::result::Error as DieselError;
+use diesel::sqlite::Sqlite;
+use diesel::{ConnectionError, ConnectionResult, QueryResult, SqliteConnection};
+use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
+use diesel_async::{AsyncConnection, SimpleAsyncConnection};
+
+use super::AsyncNodeConnection;
+use crate::driver::{IdentityRow, TransactionProbe, probe};
+use crate::topology::UrlKind;
+
+impl AsyncNodeConnection for SyncConnectionWrapper<SqliteConnection> {
+    /// A statement that was handed to a blocking thread runs to its end.
+    const SURVIVES_INTERRUPTION: bool = true;
+
+    fn accepts(kind: UrlKind) -> bool {
+        kind == UrlKind::Sqlite
+    }
+
+    /// Sets a busy timeout of five seconds: SQLite's own default is none at all, and a pool of
+    /// connections to one file would answer "database is locked" at once.
+    async fn connect(_: UrlKind, url: &str) -> ConnectionResult<Self> {
+        let mut conn = Self::establish(url).await?;
+        conn.batch_execute("PRAGMA busy_timeout = 5000")
+            .await
+            .map_err(ConnectionError::CouldntSetupConfiguration)?;
+        Ok(conn)
+    }
+
+    fn kind(&self) -> UrlKind {
+        UrlKind::Sqlite
+    }
+
+    async fn begin_with(&mut self, sql: &str) -> QueryResult<()> {
+        let sql = sql.to_owned();
+        self.spawn_blocking(move |conn| AnsiTransactionManager::begin_transaction_sql(conn, &sql))
+            .await
+    }
+
+    async fn probe(&mut self) -> TransactionProbe {
+        self.spawn_blocking(|conn| Ok(locally(conn)))
+            .await
+            .unwrap_or(TransactionProbe::Broken)
+    }
+
+    async fn close_transactions(&mut self, _: Option<&str>) -> QueryResult<()> {
+        self.spawn_blocking(|conn| {
+            match locally(conn) {
+                TransactionProbe::Idle => {}
+                TransactionProbe::Open | TransactionProbe::Failed => {
+                    conn.batch_execute("ROLLBACK")?;
+                }
+                TransactionProbe::Broken | TransactionProbe::Unknown => {
+                    return Err(DieselError::BrokenTransactionManager);
+                }
+            }
+            *AnsiTransactionManager::transaction_manager_status_mut(conn) =
+                TransactionManagerStatus::default();
+            Ok(())
+        })
+        .await
+    }
+
+    /// The wrapper's lock is poisoned by the panic; its next job takes the poison away.
+    async fn recover(&mut self) -> QueryResult<()> {
+        self.spawn_blocking(|_| Ok(())).await
+    }
+
+    /// There is no statement that takes back pragmas, attached databases and temporary tables, so a
+    /// connection that may have some is closed.
+    async fn reset_session(&mut self, dirty: bool) -> QueryResult<bool> {
+        Ok(!dirty)
+    }
+
+    async fn read_identity(&mut self) -> QueryResult<Vec<IdentityRow>> {
+        super::identity::sqlite::read(self).await
+    }
+
+    async fn write_identity(&mut self, rows: &[IdentityRow]) -> QueryResult<()> {
+        super::identity::sqlite::write(self, rows).await
+    }
+
+    fn text_of<T>(query: &T) -> Option<String>
+    where
+        T: QueryFragment<Sqlite>,
+    {
+        super::text(query, &Sqlite)
+    }
+}
+
+/// A text with a NUL in it cannot even be handed to SQLite; after any failure Diesel looks at
+/// SQLite's autocommit flag.
+fn locally(conn: &mut SqliteConnection) -> TransactionProbe {
+    probe(conn, |conn| {
+        let _ = conn.batch_execute("\0");
+    })
+}

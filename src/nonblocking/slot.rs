@@ -1,0 +1,429 @@
+//! One physical connection and what is known about its state.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use diesel::QueryResult;
+use diesel::connection::{
+    CacheSize, DynInstrumentation, Instrumentation, TransactionManagerStatus,
+};
+use diesel::result::Error as DieselError;
+use diesel_async::TransactionManager;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use super::backend::AsyncNodeConnection;
+use crate::driver::{
+    Flags, IdentityRow, NodeHealth, Noter, Notes, Room, TransactionProbe, Watch, believed_depth,
+    session,
+};
+use crate::name::{Role, ShardName};
+use crate::telemetry::{HealthCheck, NodeMeters};
+
+/// What the application does with a connection that goes back.
+pub(crate) type OnReturn<C> =
+    dyn for<'a> Fn(&'a mut C) -> BoxFuture<'a, QueryResult<()>> + Send + Sync;
+
+/// A physical connection of a node's pool.
+pub(crate) struct Slot<C: AsyncNodeConnection> {
+    pub(crate) conn: C,
+    pub(crate) notes: Notes,
+    last_used: Instant,
+    /// How many connections of the node had failed when this one was last known to be well.
+    failures_seen: u64,
+    /// The MySQL database that a session which somebody may have moved is sent back to.
+    home: Option<Box<str>>,
+    /// The last user has set an instrumentation, which is not the next one's.
+    instrumented: bool,
+    /// Given back when the slot goes, after the connection has been closed.
+    _room: Room,
+}
+
+impl<C: AsyncNodeConnection> Slot<C> {
+    pub(crate) fn new(
+        mut conn: C,
+        room: Room,
+        shard: ShardName,
+        role: Role,
+        home: Option<Box<str>>,
+    ) -> Self {
+        conn.set_instrumentation(Watch {
+            user: DynInstrumentation::default_instrumentation(),
+            muted: false,
+        });
+        let health: &Arc<NodeHealth> = room.health();
+        let failures_seen = health.failures();
+        Self {
+            notes: Notes {
+                flags: Flags::new(),
+                kind: conn.kind(),
+                shard,
+                role,
+                health: Arc::clone(health),
+            },
+            conn,
+            last_used: Instant::now(),
+            failures_seen,
+            home,
+            instrumented: false,
+            _room: room,
+        }
+    }
+
+    /// Whether the connection may be used without asking it: it was in use a moment ago, came back
+    /// well, and no connection of its node has failed since.
+    #[inline]
+    pub(crate) fn alive_by_bypass(&mut self, bypass: Duration, meters: &NodeMeters) -> bool {
+        // The last use counts from its checkout: reading the clock again at each return would cost
+        // more than the check that it saves after a use longer than the window.
+        let (now, last) = (Instant::now(), self.last_used);
+        self.last_used = now;
+        let alive = !self.notes.flags.any(Flags::FAILED)
+            && self.failures_seen == self.notes.health.failures()
+            && now.duration_since(last) < bypass;
+        if alive {
+            meters.health_check(HealthCheck::Bypassed);
+        }
+        alive
+    }
+
+    /// The health check at checkout, where [`alive_by_bypass`](Self::alive_by_bypass) does not save it.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropped half-way, the connection is asked again before anybody gets it.
+    pub(crate) async fn check_alive(&mut self, meters: &NodeMeters) -> QueryResult<()> {
+        let failures = self.notes.health.failures();
+        self.mute(true);
+        let flight = InFlight::new::<C>(&self.notes);
+        let answer = self.conn.ping().await;
+        flight.landed();
+        self.mute(false);
+        match answer {
+            Ok(()) => {
+                meters.health_check(HealthCheck::Ok);
+                self.notes.flags.clear(Flags::FAILED);
+                self.failures_seen = failures;
+                Ok(())
+            }
+            Err(error) => {
+                meters.health_check(HealthCheck::Failed);
+                self.notes.health.connection_failed();
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes note of the error of a statement, and gives it its name where it is ours.
+    #[cold]
+    pub(crate) fn failed(&self, error: DieselError) -> DieselError {
+        Noter(&self.notes).failed(error)
+    }
+
+    pub(crate) fn status(&mut self) -> &mut TransactionManagerStatus {
+        C::TransactionManager::transaction_manager_status_mut(&mut self.conn)
+    }
+
+    /// What the pool does with the connection as it comes back: keep it, or close it. `None`: that is
+    /// not known without asking; [`settle`](Self::settle) does, in a task of its own.
+    ///
+    /// `asks`: the application has something done to each connection that comes back.
+    pub(crate) fn settled(&mut self, asks: bool) -> Option<bool> {
+        let flags = &self.notes.flags;
+        if flags.any(Flags::RETIRE | Flags::LOST | Flags::UNUSABLE) {
+            return Some(false);
+        }
+        // Before Diesel is asked: after a panic it may not be able to answer.
+        if asks || flags.any(Flags::DIRTY | Flags::INTERRUPTED) || std::thread::panicking() {
+            return None;
+        }
+        match self.status() {
+            TransactionManagerStatus::InError => return Some(false),
+            TransactionManagerStatus::Valid(valid) => {
+                if let Some(open) = &valid.in_transaction
+                    && !(open.test_transaction && open.transaction_depth.get() == 1)
+                {
+                    return None;
+                }
+            }
+        }
+        self.tidy();
+        Some(true)
+    }
+
+    /// Puts the connection into the state in which the pool may have it; `false`: close it instead.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropped half-way, nothing is known: close the connection.
+    pub(crate) async fn settle(&mut self, reset: bool, on_return: Option<&OnReturn<C>>) -> bool {
+        if self
+            .notes
+            .flags
+            .any(Flags::RETIRE | Flags::LOST | Flags::UNUSABLE)
+        {
+            return false;
+        }
+        self.mute(true);
+        let settled = self.clean().await && self.forget_session(reset, on_return).await;
+        self.mute(false);
+        if settled {
+            self.tidy();
+        }
+        settled
+    }
+
+    /// Makes sure that no transaction is open, or only the test transaction.
+    async fn clean(&mut self) -> bool {
+        if self.notes.flags.any(Flags::DIRTY) && !self.recover().await {
+            return false;
+        }
+        let test_transaction = match self.status() {
+            TransactionManagerStatus::InError => return false,
+            TransactionManagerStatus::Valid(valid) => valid
+                .in_transaction
+                .as_ref()
+                .is_some_and(|open| open.test_transaction),
+        };
+        if test_transaction {
+            return believed_depth(self.status()) == 1
+                && (!self.notes.flags.any(Flags::DIRTY) || self.is_in_test_transaction().await);
+        }
+        let home = self.home.as_deref();
+        let cleaned = self.conn.close_transactions(home).await.is_ok();
+        if cleaned {
+            // It answered, which is all that a health check asks.
+            self.notes.flags.clear(Flags::FAILED);
+        }
+        cleaned
+    }
+
+    /// Makes the connection able to answer after a panic.
+    async fn recover(&mut self) -> bool {
+        self.conn.recover().await.is_ok()
+    }
+
+    /// Takes back what the last user has set in the session, where the application asked for it.
+    async fn forget_session(&mut self, reset: bool, on_return: Option<&OnReturn<C>>) -> bool {
+        if !reset && on_return.is_none() {
+            return true;
+        }
+        // What is reset here may include that the shard is read-only; the next checkout says it anew.
+        if self.set_shard_read_only(false).await.is_err() {
+            return false;
+        }
+        self.mute(true);
+        let dirty = self.notes.flags.any(Flags::DIRTY);
+        if reset && !matches!(self.conn.reset_session(dirty).await, Ok(true)) {
+            return false;
+        }
+        match on_return {
+            None => true,
+            Some(f) => {
+                let done = std::panic::AssertUnwindSafe(f(&mut self.conn)).catch_unwind();
+                matches!(done.await, Ok(Ok(())))
+            }
+        }
+    }
+
+    /// What is left to be done locally before the next user.
+    fn tidy(&mut self) {
+        if self.notes.flags.any(Flags::CACHE_CHANGED) {
+            self.conn
+                .set_prepared_statement_cache_size(CacheSize::Unbounded);
+        }
+        // Who used the raw connection may have set one there.
+        if self.instrumented || self.watch().is_none() {
+            self.swap_instrumentation(DynInstrumentation::default_instrumentation());
+            self.instrumented = false;
+        }
+        self.notes
+            .flags
+            .clear(!(Flags::FAILED | Flags::SHARD_READ_ONLY));
+    }
+
+    /// Tells the session whether it may write, where it does not know yet.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropped half-way, the connection is closed when it comes back.
+    pub(crate) async fn set_shard_read_only(&mut self, read_only: bool) -> QueryResult<()> {
+        if self.notes.flags.any(Flags::SHARD_READ_ONLY) == read_only {
+            return Ok(());
+        }
+        let sql = session::read_only(self.notes.kind, read_only);
+        // A session that knows half of it is of no use to anybody.
+        self.notes.flags.set(Flags::RETIRE);
+        self.mute(true);
+        let result = self.conn.batch_execute(sql).await;
+        self.mute(false);
+        if result.is_ok() {
+            self.notes.flags.clear(Flags::RETIRE);
+            if read_only {
+                self.notes.flags.set(Flags::SHARD_READ_ONLY);
+            } else {
+                self.notes.flags.clear(Flags::SHARD_READ_ONLY);
+            }
+        }
+        result
+    }
+
+    /// Opens the test transaction that the connection is to live in.
+    pub(crate) async fn begin_test_transaction(&mut self) -> QueryResult<()> {
+        self.conn.begin_test_transaction().await
+    }
+
+    /// Whether the test transaction of the connection is still there, as far as can be told.
+    pub(crate) async fn is_in_test_transaction(&mut self) -> bool {
+        if self
+            .notes
+            .flags
+            .any(Flags::ENDED_BY_HAND | Flags::LOST | Flags::UNUSABLE)
+        {
+            return false;
+        }
+        let doubtful = self.notes.flags.any(Flags::DIRTY | Flags::INTERRUPTED);
+        let there = !doubtful
+            || matches!(
+                self.probe().await,
+                TransactionProbe::Open | TransactionProbe::Unknown
+            );
+        there && believed_depth(self.status()) > 0
+    }
+
+    /// Asks whether a transaction is open, unseen by the user's instrumentation.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropped half-way, the connection stays doubtful.
+    pub(crate) async fn probe(&mut self) -> TransactionProbe {
+        self.mute(true);
+        let flight = InFlight::new::<C>(&self.notes);
+        let probed = self.conn.probe().await;
+        flight.landed();
+        self.mute(false);
+        if probed == TransactionProbe::Broken {
+            self.notes.flags.set(Flags::LOST);
+        } else {
+            self.notes.flags.clear(Flags::UNPROBED);
+        }
+        probed
+    }
+
+    /// Reads what the database says of itself.
+    pub(crate) async fn read_identity(&mut self) -> QueryResult<Vec<IdentityRow>> {
+        self.mute(true);
+        let rows = self.conn.read_identity().await;
+        self.mute(false);
+        rows
+    }
+
+    /// Writes what the database is to say of itself.
+    pub(crate) async fn write_identity(&mut self, rows: &[IdentityRow]) -> QueryResult<()> {
+        self.notes.flags.set(Flags::DIRTY);
+        self.mute(true);
+        let written = self.conn.write_identity(rows).await;
+        self.mute(false);
+        written
+    }
+
+    /// Keeps what the crate says for itself from the user's instrumentation. A future that is dropped
+    /// in between leaves it muted until the connection is settled.
+    pub(crate) fn mute(&mut self, muted: bool) {
+        if let Some(watch) = self.watch() {
+            watch.muted = muted;
+        }
+    }
+
+    /// The instrumentation installed at connect; `None` if a raw user has replaced it.
+    fn watch(&mut self) -> Option<&mut Watch> {
+        self.conn.instrumentation().downcast_mut::<Watch>()
+    }
+
+    /// Exchanges the user's instrumentation for the time of one checkout.
+    pub(crate) fn swap_instrumentation(&mut self, new: DynInstrumentation) -> DynInstrumentation {
+        self.instrumented = true;
+        match self.watch() {
+            Some(watch) => std::mem::replace(&mut watch.user, new),
+            None => {
+                self.conn.set_instrumentation(Watch {
+                    user: new,
+                    muted: false,
+                });
+                DynInstrumentation::none()
+            }
+        }
+    }
+
+    /// The user's instrumentation, as Diesel wants to see it.
+    pub(crate) fn instrumentation(&mut self) -> &mut dyn Instrumentation {
+        // Asked twice, because the borrow of a found watch would last for the fallback too.
+        if self.watch().is_none() {
+            return self.conn.instrumentation();
+        }
+        let instrumentation = self.conn.instrumentation();
+        match instrumentation.downcast_mut::<Watch>() {
+            Some(watch) => &mut *watch.user,
+            None => unreachable!("the watch was there a moment ago"),
+        }
+    }
+}
+
+/// A statement that is on its way: dropped before it has landed, it marks its connection.
+///
+/// That costs nothing on the good path, and is how a cancelled future is known.
+#[derive(Debug)]
+pub(crate) struct InFlight<'a> {
+    notes: &'a Notes,
+    /// Nothing is known to be on its way before the first poll.
+    flying: bool,
+    survives: bool,
+}
+
+impl<'a> InFlight<'a> {
+    /// For something that is polled at once.
+    pub(crate) fn new<C: AsyncNodeConnection>(notes: &'a Notes) -> Self {
+        Self {
+            notes,
+            flying: true,
+            survives: C::SURVIVES_INTERRUPTION,
+        }
+    }
+
+    /// For a future that may never be polled.
+    pub(crate) fn waiting<C: AsyncNodeConnection>(notes: &'a Notes) -> Self {
+        Self {
+            notes,
+            // A backend may have started by now, where it does no harm to think so.
+            flying: C::SURVIVES_INTERRUPTION,
+            survives: C::SURVIVES_INTERRUPTION,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn take_off(&mut self) {
+        self.flying = true;
+    }
+
+    #[inline]
+    pub(crate) fn land(&mut self) {
+        self.flying = false;
+    }
+
+    pub(crate) fn landed(mut self) {
+        self.land();
+    }
+
+    pub(crate) fn notes(&self) -> &'a Notes {
+        self.notes
+    }
+}
+
+impl Drop for InFlight<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.flying {
+            self.notes.interrupted(self.survives);
+        }
+    }
+}
