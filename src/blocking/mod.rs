@@ -4,6 +4,7 @@ mod backend;
 mod builder;
 mod connection;
 mod diesel_impls;
+mod direct;
 mod hooks;
 mod identity;
 mod keyspace;
@@ -17,10 +18,11 @@ mod slot;
 mod transaction;
 mod transaction_manager;
 
-pub use backend::NodeConnection;
+pub use backend::{NodeConnection, ServerInfo};
 pub use builder::ManagerBuilder;
 pub use connection::ShardedConnection;
 pub use diesel_impls::ShardedCursor;
+pub use direct::{NodeAnswer, connect_node, ping_node};
 pub use keyspace::Keyspace;
 pub use manager::ShardedConnectionManager;
 #[cfg(feature = "postgres")]

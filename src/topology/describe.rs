@@ -30,6 +30,9 @@ pub struct NodeDescription {
     pub weight: u32,
     /// The most connections the node's pool opens.
     pub max_size: u32,
+    /// What a driver needs beyond this.
+    #[cfg(feature = "r2d2")]
+    spec: NodeSpec,
 }
 
 /// One sharded table of a keyspace.
@@ -71,7 +74,14 @@ impl NodeDescription {
             state,
             weight: node.weight,
             max_size: node.pool.max_size,
+            #[cfg(feature = "r2d2")]
+            spec: node.clone(),
         }
+    }
+
+    #[cfg(feature = "r2d2")]
+    pub(crate) fn spec(&self) -> &NodeSpec {
+        &self.spec
     }
 }
 
@@ -105,6 +115,12 @@ impl Topology {
     #[must_use]
     pub fn startup(&self) -> Startup {
         self.with_current(|snapshot| snapshot.startup)
+    }
+
+    /// Whether several shards may be one database, for development.
+    #[must_use]
+    pub fn shared_database(&self) -> bool {
+        self.with_current(|snapshot| snapshot.shared_database)
     }
 
     /// The backends that the shards' URLs name, each once.

@@ -200,6 +200,21 @@ impl DatabaseUrl {
         self.kind() == Some(UrlKind::Sqlite) && sqlite::Location::of(&self.0).is_memory()
     }
 
+    /// The file of a SQLite database that has one.
+    #[cfg_attr(
+        not(any(feature = "r2d2", test)),
+        expect(dead_code, reason = "only a driver connects")
+    )]
+    pub(crate) fn sqlite_file(&self) -> Option<std::path::PathBuf> {
+        match self.kind() {
+            Some(UrlKind::Sqlite) => match sqlite::Location::of(&self.0) {
+                sqlite::Location::File(path) => Some(path),
+                sqlite::Location::PrivateMemory | sqlite::Location::SharedMemory(_) => None,
+            },
+            _ => None,
+        }
+    }
+
     /// The name under which several connections of this process share an in-memory SQLite database.
     pub(crate) fn sqlite_memory_name(&self) -> Option<String> {
         match self.kind() {

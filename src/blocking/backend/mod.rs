@@ -7,6 +7,7 @@ mod multi;
 mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod server;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
@@ -18,6 +19,8 @@ use diesel::{ConnectionResult, QueryResult};
 
 use crate::driver::{IdentityRow, TransactionProbe};
 use crate::topology::UrlKind;
+
+pub use server::ServerInfo;
 
 /// A Diesel connection type that can be the physical connection of a node.
 ///
@@ -61,6 +64,13 @@ pub trait NodeConnection: R2D2Connection + LoadConnection + MigrationConnection 
     ///
     /// What the driver says; the connection is closed then too.
     fn reset_session(&mut self, dirty: bool) -> QueryResult<bool>;
+
+    /// Asks the server what it is, and which of its databases this is.
+    ///
+    /// # Errors
+    ///
+    /// What the driver says.
+    fn server(&mut self) -> QueryResult<ServerInfo>;
 
     /// Reads `diesel_sharded_identity`; no rows where there is no such table.
     ///

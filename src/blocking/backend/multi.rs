@@ -65,6 +65,12 @@ macro_rules! sharded_multi_connection {
                 }
             }
 
+            fn server(&mut self) -> ::diesel::QueryResult<$crate::blocking::ServerInfo> {
+                match self {
+                    $($(#[$cfg])* Self::$variant(conn) => $crate::blocking::NodeConnection::server(conn),)+
+                }
+            }
+
             fn read_identity(
                 &mut self,
             ) -> ::diesel::QueryResult<::std::vec::Vec<$crate::blocking::IdentityRow>> {

@@ -5,7 +5,7 @@ use diesel::mysql::{Mysql, MysqlQueryBuilder};
 use diesel::query_builder::{QueryBuilder, QueryFragment};
 use diesel::{ConnectionResult, MysqlConnection, QueryResult};
 
-use super::NodeConnection;
+use super::{NodeConnection, ServerInfo};
 use crate::driver::{IdentityRow, TransactionProbe};
 use crate::topology::UrlKind;
 
@@ -34,6 +34,10 @@ impl NodeConnection for MysqlConnection {
         }
         self.batch_execute("DO RELEASE_ALL_LOCKS()")?;
         Ok(true)
+    }
+
+    fn server(&mut self) -> QueryResult<ServerInfo> {
+        super::server::mysql::server(self)
     }
 
     fn read_identity(&mut self) -> QueryResult<Vec<IdentityRow>> {

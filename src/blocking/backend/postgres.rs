@@ -5,7 +5,7 @@ use diesel::serialize::{self, Output, ToSql};
 use diesel::sql_types::Text;
 use diesel::{ConnectionResult, PgConnection, QueryResult};
 
-use super::NodeConnection;
+use super::{NodeConnection, ServerInfo};
 use crate::driver::{IdentityRow, TransactionProbe, probe, session};
 use crate::topology::UrlKind;
 
@@ -29,6 +29,10 @@ impl NodeConnection for PgConnection {
     fn reset_session(&mut self, _: bool) -> QueryResult<bool> {
         self.batch_execute(session::RESET_POSTGRES)?;
         Ok(true)
+    }
+
+    fn server(&mut self) -> QueryResult<ServerInfo> {
+        super::server::postgres::server(self)
     }
 
     fn read_identity(&mut self) -> QueryResult<Vec<IdentityRow>> {

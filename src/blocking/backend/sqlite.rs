@@ -1,7 +1,7 @@
 use diesel::connection::{AnsiTransactionManager, Connection, SimpleConnection};
 use diesel::{ConnectionError, ConnectionResult, QueryResult, SqliteConnection};
 
-use super::NodeConnection;
+use super::{NodeConnection, ServerInfo};
 use crate::driver::{IdentityRow, TransactionProbe, probe};
 use crate::topology::UrlKind;
 
@@ -31,6 +31,10 @@ impl NodeConnection for SqliteConnection {
     /// connection that may have some is closed.
     fn reset_session(&mut self, dirty: bool) -> QueryResult<bool> {
         Ok(!dirty)
+    }
+
+    fn server(&mut self) -> QueryResult<ServerInfo> {
+        super::server::sqlite::server(self)
     }
 
     fn read_identity(&mut self) -> QueryResult<Vec<IdentityRow>> {

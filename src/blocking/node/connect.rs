@@ -75,6 +75,26 @@ pub(super) fn establish<C: NodeConnection>(shared: &Shared<C>) -> Result<C, Fail
     }
 }
 
+/// Connects one time, past pool and circuit, within the node's `connect_timeout`. An attempt that
+/// hangs is left to itself.
+pub(crate) fn once<C: NodeConnection>(spec: &NodeSpec, kind: UrlKind) -> Result<C, Failed> {
+    let timeout = spec.pool.connect_timeout;
+    if kind == UrlKind::Sqlite {
+        return attempt(&None, spec, kind, timeout);
+    }
+    let (answer, result) = mpsc::sync_channel(1);
+    let spec = spec.clone();
+    std::thread::Builder::new()
+        .name("diesel-sharded-connect".to_owned())
+        .spawn(move || answer.send(attempt(&None, &spec, kind, timeout)))
+        .map_err(|error| (UnavailableCause::Other, error.to_string()))?;
+    match result.recv_timeout(timeout) {
+        Ok(result) => result,
+        Err(mpsc::RecvTimeoutError::Timeout) => Err(too_late(timeout)),
+        Err(mpsc::RecvTimeoutError::Disconnected) => Err(panicked()),
+    }
+}
+
 fn attempt<C: NodeConnection>(
     connector: &Option<Arc<Connector<C>>>,
     spec: &NodeSpec,

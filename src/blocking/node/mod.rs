@@ -26,6 +26,7 @@ use crate::route::stack::{self, NodeId};
 use crate::telemetry::NodeMeters;
 use crate::topology::{NodeSpec, Snapshot, Topology};
 
+pub(crate) use connect::once as connect_once;
 pub(crate) use pool::Lease;
 use pool::NodeManager;
 use shared::Shared;
