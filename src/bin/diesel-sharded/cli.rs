@@ -35,6 +35,10 @@ Examples:
 /// What can be done. Each has a file of its own under `command/`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// What goes to the databases
+    #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+    #[command(flatten)]
+    Database(crate::command::database::Command),
     /// Check the configuration; write down its bucket map
     Config(config::Args),
     /// Say where the rows of a key live
@@ -48,6 +52,8 @@ pub(crate) enum Command {
 impl Command {
     pub(crate) fn run(&self, context: &Context) -> CommandResult {
         match self {
+            #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+            Self::Database(command) => command.run(context),
             Self::Config(args) => config::run(args, context),
             Self::Locate(args) => locate::run(args, context),
             Self::Completions(args) => completions::run(args, context),

@@ -49,6 +49,21 @@ impl Failure {
         }
     }
 
+    /// Why a node is unavailable, in a word; `None` for any other failure.
+    #[cfg_attr(
+        not(any(feature = "sqlite", feature = "postgres", feature = "mysql")),
+        expect(dead_code, reason = "only commands that go to databases ask")
+    )]
+    pub(crate) fn unavailable(&self) -> Option<&'static str> {
+        match self {
+            Self::Library(error) => match **error {
+                Error::Unavailable { cause, .. } => Some(cause.as_str()),
+                _ => None,
+            },
+            Self::Message { .. } => None,
+        }
+    }
+
     /// The problems of a configuration, one by one.
     pub(crate) fn problems(&self) -> &[ConfigProblem] {
         match self {
@@ -76,7 +91,9 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
+        // Client libraries break their messages into lines; here one failure is one line.
         let said = cause.to_string();
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
         if !said.is_empty() && !text.contains(&said) {
             text.push_str(": ");
             text.push_str(&said);

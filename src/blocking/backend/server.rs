@@ -56,6 +56,32 @@ macro_rules! server_function {
 
 #[cfg(feature = "sqlite")]
 pub(super) mod sqlite {
+    use std::path::Path;
+
+    use super::ServerInfo;
+
+    /// A file may have several names.
+    pub(in crate::blocking::backend) fn of_file(server: ServerInfo) -> ServerInfo {
+        let database = identity(Path::new(&server.database));
+        ServerInfo {
+            database: database.unwrap_or_default(),
+            ..server
+        }
+    }
+
+    #[cfg(unix)]
+    fn identity(file: &Path) -> Option<String> {
+        use std::os::unix::fs::MetadataExt as _;
+
+        let file = file.metadata().ok()?;
+        Some(format!("{}/{}", file.dev(), file.ino()))
+    }
+
+    #[cfg(not(unix))]
+    fn identity(file: &Path) -> Option<String> {
+        Some(file.canonicalize().ok()?.display().to_string())
+    }
+
     server_function!(
         diesel::SqliteConnection,
         "SELECT 'SQLite ' || sqlite_version() AS version, \

@@ -34,7 +34,7 @@ impl NodeConnection for SqliteConnection {
     }
 
     fn server(&mut self) -> QueryResult<ServerInfo> {
-        super::server::sqlite::server(self)
+        super::server::sqlite::server(self).map(super::server::sqlite::of_file)
     }
 
     fn read_identity(&mut self) -> QueryResult<Vec<IdentityRow>> {

@@ -2,5 +2,7 @@
 
 pub(crate) mod completions;
 pub(crate) mod config;
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+pub(crate) mod database;
 pub(crate) mod locate;
 pub(crate) mod man;

@@ -1,0 +1,240 @@
+//! `config check` and `config map`.
+
+use crate::harness::{Output, Stage};
+
+const FLEET: &str = r#"
+default_shard = "order-0"
+
+[shards.order-0]
+url = "postgres://app:S3cr3t!x@db-0:5432/orders"
+replicas = [{ url = "postgres://app_ro:S3cr3t!x@db-0b:5432/orders", weight = 2 }]
+
+[shards.order-1]
+url = "mysql://app:S3cr3t%21x@db-1/orders"
+
+[keyspaces.orders]
+shards = ["order-0", "order-1"]
+algorithm = { kind = "hash", buckets = 10 }
+tables = { t_order = { key_column = "user_id", count = 8 } }
+migrations = "migrations/orders"
+
+[profiles.dev]
+shared_database = true
+shards.order-0 = { url = "a.db", replicas = [] }
+shards.order-1.url = "a.db"
+"#;
+
+/// A clean answer has no password, no piece of one, and no mask as long as one.
+fn clean(output: &Output) {
+    for text in [&output.stdout, &output.stderr] {
+        for secret in ["S3cr3t", "%21x", "********"] {
+            assert!(!text.contains(secret), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_valid_file_is_resolved_without_secrets() {
+    let output = Stage::new(FLEET).run(&["config", "check"]).exits(0);
+    clean(&output);
+    for expected in [
+        "postgres://app:***@db-0:5432/orders",
+        "postgres://app_ro:***@db-0b:5432/orders",
+        "mysql://app:***@db-1/orders",
+        "migrations/orders",
+        "t_order x 8 by user_id",
+        "has no written map",
+        "2 shards, 1 keyspaces, default shard order-0",
+    ] {
+        assert!(
+            output.stdout.contains(expected),
+            "{expected:?} in {output:#?}"
+        );
+    }
+    assert_eq!(output.stderr, "");
+}
+
+#[test]
+fn machines_get_one_object_per_event() {
+    let output = Stage::new(FLEET)
+        .run(&["config", "check", "--format", "json"])
+        .exits(0);
+    clean(&output);
+    let names: Vec<_> = output
+        .events()
+        .iter()
+        .map(|event| event["event"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "node",
+            "node",
+            "node",
+            "keyspace",
+            "warning",
+            "config_checked"
+        ]
+    );
+    let nodes = output.events_named("node");
+    assert_eq!(nodes[1]["role"], "replica");
+    assert_eq!(nodes[1]["weight"], 2);
+    assert_eq!(nodes[2]["state"], "open");
+    let summary = &output.events_named("config_checked")[0];
+    assert_eq!(summary["shards"], 2);
+    assert_eq!(summary["warnings"], 1);
+}
+
+#[test]
+fn everything_that_is_wrong_is_told_at_once() {
+    let wrong = r#"
+        defualt_shard = "a"
+        default_shard = "nowhere"
+
+        [shards.a]
+        urll = "postgres://app:S3cr3t!x@db/a"
+        pool = { max_size = 0 }
+
+        [shards.b]
+        url = "postgres://app:S3cr3t!x@db/b?sslmod=require"
+
+        [keyspaces.orders]
+        shards = ["a", "b", "c"]
+        algorithm = { kind = "modulo", count = 2 }
+    "#;
+    let stage = Stage::new(wrong);
+    let output = stage.run(&["config", "check"]).exits(2);
+    clean(&output);
+    assert_eq!(output.stdout, "");
+    for key in [
+        "defualt_shard",
+        "default_shard",
+        "shards.a.urll",
+        "shards.a.pool.max_size",
+        "keyspaces.orders.shards",
+    ] {
+        assert!(output.stderr.contains(key), "{key} in {output:#?}");
+    }
+    let output = stage.run(&["config", "check", "--format=json"]).exits(2);
+    clean(&output);
+    let error = &output.events_named("error")[0];
+    assert_eq!(error["exit_code"], 2);
+    let problems = error["problems"].as_array().unwrap();
+    assert!(problems.len() >= 5, "{problems:#?}");
+    for problem in problems {
+        assert!(
+            problem["origin"]
+                .as_str()
+                .unwrap()
+                .ends_with("diesel-sharded.toml"),
+            "{problem}"
+        );
+    }
+}
+
+#[test]
+fn the_file_and_the_profile_are_the_callers_choice() {
+    let stage = Stage::new(FLEET);
+    let other = stage.write("deep/down/fleet.yaml", "shards: { solo: { url: solo.db } }");
+    let path = other.to_str().unwrap();
+    for args in [
+        &["--config", path, "config", "check"][..],
+        &["config", "check", "-c", path],
+    ] {
+        let output = stage.run(args).exits(0);
+        assert!(output.stdout.contains("solo"), "{output:#?}");
+    }
+    let named = Output::of(
+        stage
+            .command(&["config", "check"])
+            .env("DIESEL_SHARDED_CONFIG", path),
+    );
+    assert!(named.exits(0).stdout.contains("solo"));
+
+    let dev = stage.run(&["config", "check", "--profile", "dev"]).exits(0);
+    assert!(dev.stdout.contains("(profile dev)"), "{dev:#?}");
+    assert!(dev.stdout.contains("a.db"), "{dev:#?}");
+    let typo = stage.run(&["config", "check", "--profile", "deb"]).exits(2);
+    assert!(typo.stderr.contains("did you mean"), "{typo:#?}");
+
+    let missing = stage.run(&["config", "check", "-c", "none.toml"]).exits(2);
+    assert!(missing.stderr.contains("none.toml"), "{missing:#?}");
+    let nothing = Stage::empty().run(&["config", "check"]).exits(2);
+    assert!(
+        nothing.stderr.contains("diesel-sharded.toml"),
+        "{nothing:#?}"
+    );
+}
+
+/// The map in force, written down as it is printed, is a configuration that places as before and
+/// has nothing left to warn of.
+#[test]
+fn the_printed_map_can_be_written_down() {
+    let stage = Stage::new(FLEET);
+    let fingerprint = |output: &Output| {
+        output.events_named("keyspace")[0]["fingerprint"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    let before = stage.run(&["config", "check", "--format", "json"]).exits(0);
+    let map = stage.run(&["config", "map"]).exits(0).stdout;
+    let without: String = FLEET
+        .lines()
+        .filter(|line| !line.starts_with("algorithm"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    stage.write("diesel-sharded.toml", &format!("{without}\n{map}"));
+    let after = stage.run(&["config", "check", "--format", "json"]).exits(0);
+    assert_eq!(fingerprint(&before), fingerprint(&after));
+    assert!(after.events_named("warning").is_empty(), "{after:#?}");
+    assert_eq!(stage.run(&["config", "map", "orders"]).exits(0).stdout, map);
+}
+
+#[test]
+fn a_rule_without_buckets_has_no_map() {
+    let stage = Stage::new(
+        r#"
+        [shards.a]
+        url = "a.db"
+        [keyspaces.orders]
+        shards = ["a"]
+        algorithm = { kind = "modulo", count = 1 }
+        "#,
+    );
+    for args in [&["config", "map"][..], &["config", "map", "orders"]] {
+        let output = stage.run(args).exits(2);
+        assert!(
+            output.stderr.contains("no map to write down"),
+            "{output:#?}"
+        );
+    }
+    let output = stage.run(&["config", "map", "oders"]).exits(2);
+    assert!(
+        output.stderr.contains("did you mean orders?"),
+        "{output:#?}"
+    );
+}
+
+/// Whoever reads the first line and goes leaves no panic behind.
+#[cfg(unix)]
+#[test]
+fn a_reader_that_goes_early_is_no_error() {
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+    use std::process::Stdio;
+
+    let stage = Stage::new(FLEET);
+    let (reader, writer) = UnixStream::pair().unwrap();
+    drop(reader);
+    let mut child = stage
+        .command(&["config", "check"])
+        .stdout(Stdio::from(std::os::fd::OwnedFd::from(writer)))
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    let mut stderr = child.stderr.take().unwrap();
+    stderr.read_to_string(&mut said).unwrap();
+    assert!(child.wait().unwrap().success(), "{said}");
+    assert_eq!(said, "");
+}

@@ -1,0 +1,52 @@
+//! The binary, run as a process: exit codes, what it prints, what it does to real databases.
+//!
+//! As in the behaviour suite, a file that holds on every backend is compiled once for each; inside
+//! it, `backend` is that backend's module of [`support`].
+
+#![expect(
+    clippy::duplicate_mod,
+    reason = "a behaviour file is compiled once per backend, with that backend's types"
+)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod harness;
+#[expect(
+    dead_code,
+    unused_imports,
+    reason = "the behaviour suite uses all of it"
+)]
+#[path = "../suite/support/mod.rs"]
+mod support;
+
+mod config;
+mod help;
+mod locate;
+
+/// What holds on every backend.
+macro_rules! everywhere {
+    () => {
+        #[path = "ping.rs"]
+        mod ping;
+    };
+}
+
+#[path = "."]
+mod sqlite {
+    pub(crate) use crate::support::sqlite as backend;
+
+    everywhere!();
+}
+
+#[path = "."]
+mod postgres {
+    pub(crate) use crate::support::postgres as backend;
+
+    everywhere!();
+}
+
+#[path = "."]
+mod mysql {
+    pub(crate) use crate::support::mysql as backend;
+
+    everywhere!();
+}
