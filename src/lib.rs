@@ -62,7 +62,7 @@ pub use error::{BoxError, ConfigErrors, ConfigProblem, Error, RollbackReason, Un
 pub use key::ParseKeyError;
 pub use key::{KeyType, ParseWordError, ShardKey, ToShardKey};
 pub use name::{KeyspaceName, Role, ShardName, WorkloadName};
-pub use route::{CapturedRoutes, Route, RouteGuard};
+pub use route::{CapturedRoutes, FutureExt, IntoRoutes, Route, RouteGuard, Routed, StreamExt};
 pub use topology::{
     BucketMap, DatabaseUrl, Grouped, KeyspaceConfig, KeyspaceDescription, NodeDescription,
     PoolConfig, Refused, ReplicaConfig, ShardConfig, ShardState, Startup, TableDescription,

@@ -126,6 +126,59 @@ pub(crate) fn transaction_span(shard: ShardName) -> Entered {
     }
 }
 
+/// The span of a future, which is entered at each of its polls.
+#[derive(Debug)]
+pub(crate) struct PolledSpan {
+    #[cfg(feature = "tracing")]
+    span: Option<tracing::Span>,
+}
+
+/// Made by [`PolledSpan::enter`].
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct PolledEntered<'a> {
+    #[cfg(feature = "tracing")]
+    _span: Option<tracing::span::Entered<'a>>,
+    #[cfg(not(feature = "tracing"))]
+    _span: std::marker::PhantomData<&'a ()>,
+}
+
+impl PolledSpan {
+    /// For a future with a route; `None`: for one without any, which has no span.
+    #[inline]
+    pub(crate) fn of_route(shard: Option<ShardName>) -> Self {
+        unused!(shard);
+        Self {
+            #[cfg(feature = "tracing")]
+            span: shard
+                .filter(|_| listening())
+                .map(|shard| new_span("route", shard)),
+        }
+    }
+
+    /// For a future that is a shard-scoped transaction.
+    #[cfg(feature = "bb8")]
+    #[inline]
+    pub(crate) fn of_transaction(shard: ShardName) -> Self {
+        unused!(shard);
+        Self {
+            #[cfg(feature = "tracing")]
+            span: listening().then(|| new_span("transaction", shard)),
+        }
+    }
+
+    /// For a poll.
+    #[inline]
+    pub(crate) fn enter(&self) -> PolledEntered<'_> {
+        PolledEntered {
+            #[cfg(feature = "tracing")]
+            _span: self.span.as_ref().map(tracing::Span::enter),
+            #[cfg(not(feature = "tracing"))]
+            _span: std::marker::PhantomData,
+        }
+    }
+}
+
 /// One comparison where no subscriber is installed.
 #[cfg(feature = "tracing")]
 #[inline]
@@ -134,14 +187,18 @@ fn listening() -> bool {
 }
 
 #[cfg(feature = "tracing")]
-#[cold]
 fn span(what: &str, shard: ShardName) -> tracing::span::EnteredSpan {
-    let span = if what == "route" {
+    new_span(what, shard).entered()
+}
+
+#[cfg(feature = "tracing")]
+#[cold]
+fn new_span(what: &str, shard: ShardName) -> tracing::Span {
+    if what == "route" {
         tracing::info_span!("route", shard = shard.as_str())
     } else {
         tracing::info_span!("transaction", shard = shard.as_str(), role = "primary")
-    };
-    span.entered()
+    }
 }
 
 /// What is told of one pool of one node.

@@ -8,17 +8,21 @@
     expect(dead_code, reason = "pins, barriers and checkouts are the drivers'")
 )]
 pub(crate) mod stack;
+
+mod future;
 mod text;
 
 use std::fmt;
 
-use smallvec::SmallVec;
-
 use crate::error::Error;
 use crate::name::{ShardName, WorkloadName};
 use crate::telemetry;
-use crate::topology::{ShardIndex, Snapshot, Topology, TopologyId};
+use crate::topology::{ShardIndex, Snapshot, Topology};
 
+pub use future::{FutureExt, IntoRoutes, Routed, StreamExt};
+#[cfg(feature = "bb8")]
+#[expect(unused_imports, reason = "the nonblocking driver calls them")]
+pub(crate) use future::{in_barrier, in_pin, in_route};
 pub(crate) use stack::Located;
 pub(crate) use text::parse;
 
@@ -98,8 +102,9 @@ impl Route {
 
     /// Enters the route until the guard is dropped.
     ///
-    /// Prefer [`run`](Self::run): a guard that lives across an `.await` would leave its route on
-    /// whatever the thread does next.
+    /// Prefer [`run`](Self::run), and in async code [`with_route`](FutureExt::with_route): a guard
+    /// that lives across an `.await` leaves its route on whatever the thread does meanwhile, unless
+    /// the future has a stack of its own.
     ///
     /// # Errors
     ///
@@ -138,6 +143,9 @@ impl Route {
     /// # }
     /// # #[cfg(not(feature = "sqlite"))] fn main() {}
     /// ```
+    ///
+    /// For a future that is spawned, [`in_current_route`](FutureExt::in_current_route) does the same
+    /// in one word; captured routes go into [`with_route`](FutureExt::with_route) like one route.
     pub fn capture() -> CapturedRoutes {
         CapturedRoutes {
             routes: stack::capture(),
@@ -195,7 +203,7 @@ impl RouteGuard {
 #[derive(Clone, Debug)]
 #[must_use = "captured routes do nothing until they are run"]
 pub struct CapturedRoutes {
-    routes: SmallVec<[(TopologyId, Located); 1]>,
+    routes: stack::Captured,
 }
 
 impl CapturedRoutes {
@@ -216,15 +224,17 @@ impl CapturedRoutes {
     where
         E: From<diesel::result::Error>,
     {
-        let _outer = stack::replace(&self.routes)
+        let mut own = stack::replacing(&self.routes)
             .inspect_err(telemetry::refused)
             .map_err(into_caller)?;
-        // The topmost comes first.
-        let _span = self
-            .routes
-            .first()
-            .map(|(_, at)| telemetry::route_span(at.shard));
+        let _inside = own.enter();
+        let _span = self.topmost().map(telemetry::route_span);
         f()
+    }
+
+    /// The shard of the route that was topmost of all.
+    fn topmost(&self) -> Option<ShardName> {
+        self.routes.first().map(|(_, at)| at.shard)
     }
 
     /// Makes a closure that runs with the captured routes wherever and whenever it is called.

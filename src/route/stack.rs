@@ -3,21 +3,29 @@
 //! An entry is a plain value, so pushing one neither allocates nor counts a reference. Entries of
 //! several topologies lie in one stack; every question is asked for one topology and sees only its
 //! entries. A [`Barrier`](Kind::Barrier) hides what lies beneath it from its own topology.
+//!
+//! A future that has its own stack ([`OwnStack`]) puts it in force at each poll and takes it out after
+//! it; of the stacks beneath only the pins are seen meanwhile.
+
+mod entries;
+mod own;
+mod thread;
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use smallvec::SmallVec;
-
 use crate::error::Error;
 use crate::name::{ShardName, WorkloadName};
 use crate::topology::{ShardIndex, TopologyId};
+use entries::Token;
+use thread::Thread;
 
-/// Depth that fits without an allocation; deeper nesting is rare and still works.
-const INLINE: usize = 4;
+pub(crate) use own::{Captured, OwnStack, capture, replacing};
+#[cfg(feature = "bb8")]
+pub(crate) use own::{with_barrier, with_pin, with_route};
 
 thread_local! {
-    static STACK: RefCell<Stack> = const { RefCell::new(Stack::EMPTY) };
+    static STACK: RefCell<Thread> = const { RefCell::new(Thread::EMPTY) };
 }
 
 /// A shard together with where the snapshot of one epoch has it, so that a checkout of the same
@@ -61,125 +69,14 @@ impl Kind {
             Self::Barrier => false,
         }
     }
-}
 
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    topology: TopologyId,
-    token: Token,
-    kind: Kind,
-}
-
-/// Names one entry of one thread's stack, for ever.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Token(u64);
-
-#[derive(Debug)]
-struct Stack {
-    entries: SmallVec<[Entry; INLINE]>,
-    next: u64,
-    /// How many entries name a workload class, so that the rest need not look for one.
-    classed: u32,
-    /// How many entries are pins, so that a stack without one is not searched for one.
-    pins: u32,
-    /// The stack that this one replaces for a while; a guard of it may still be dropped.
-    outer: Option<Box<Stack>>,
-}
-
-impl Stack {
-    const EMPTY: Self = Self {
-        entries: SmallVec::new_const(),
-        next: 0,
-        classed: 0,
-        pins: 0,
-        outer: None,
-    };
-
+    /// Where work goes by this entry.
     #[inline]
-    fn push(&mut self, topology: TopologyId, mut kind: Kind) -> Token {
-        if let Kind::Route(at) | Kind::Pin(at, _) = &mut kind {
-            self.inherit(topology, at);
+    fn located(self) -> Option<Located> {
+        match self {
+            Self::Route(at) | Self::Pin(at, _) => Some(at),
+            Self::Barrier => None,
         }
-        self.count(kind, 1);
-        let token = Token(self.next);
-        self.next += 1;
-        self.entries.push(Entry {
-            topology,
-            token,
-            kind,
-        });
-        token
-    }
-
-    #[inline]
-    fn count(&mut self, kind: Kind, step: i32) {
-        if kind.has_class() {
-            self.classed = self.classed.wrapping_add_signed(step);
-        }
-        if matches!(kind, Kind::Pin(..)) {
-            self.pins = self.pins.wrapping_add_signed(step);
-        }
-    }
-
-    /// What an entry, or a checkout by name, takes from the entry beneath it.
-    #[inline]
-    fn inherit(&self, topology: TopologyId, at: &mut Located) {
-        if at.class.is_none() && self.classed > 0 {
-            at.class = self.top(topology).and_then(|beneath| beneath.class);
-        }
-    }
-
-    #[inline]
-    fn remove(&mut self, token: Token) {
-        // Nearly always the topmost entry, of a stack that has never been deep.
-        match self.entries.last() {
-            Some(last) if last.token == token && !self.entries.spilled() => {
-                let kind = last.kind;
-                self.entries.pop();
-                self.count(kind, -1);
-            }
-            _ => self.remove_from_below(token),
-        }
-    }
-
-    #[cold]
-    fn remove_from_below(&mut self, token: Token) {
-        if let Some(at) = self.entries.iter().rposition(|entry| entry.token == token) {
-            let entry = self.entries.remove(at);
-            self.count(entry.kind, -1);
-            if self.entries.is_empty() && self.entries.spilled() {
-                self.entries = SmallVec::new();
-            }
-        } else if let Some(outer) = &mut self.outer {
-            outer.remove(token);
-        }
-    }
-
-    /// What a scope of this topology sees, topmost first: everything above its last barrier.
-    fn visible(&self, topology: TopologyId) -> impl Iterator<Item = &Entry> {
-        self.entries
-            .iter()
-            .rev()
-            .filter(move |entry| entry.topology == topology)
-            .take_while(|entry| !matches!(entry.kind, Kind::Barrier))
-    }
-
-    fn top(&self, topology: TopologyId) -> Option<Located> {
-        self.visible(topology).find_map(|entry| match entry.kind {
-            Kind::Route(at) | Kind::Pin(at, _) => Some(at),
-            Kind::Barrier => None,
-        })
-    }
-
-    #[inline]
-    fn pin(&self, topology: TopologyId) -> Option<ShardName> {
-        if self.pins == 0 {
-            return None;
-        }
-        self.visible(topology).find_map(|entry| match entry.kind {
-            Kind::Pin(at, _) => Some(at.shard),
-            Kind::Route(_) | Kind::Barrier => None,
-        })
     }
 }
 
@@ -205,26 +102,29 @@ impl Drop for Scope {
     fn drop(&mut self) {
         // While a thread ends its stack may be gone before a connection that lives in another
         // thread-local; then there is nothing left to remove.
-        let _ = STACK.try_with(|stack| stack.borrow_mut().remove(self.token));
+        let _ = STACK.try_with(|thread| thread.borrow_mut().remove(self.token));
     }
 }
 
 /// Pushes a route, unless a pin of the topology holds the scope on another shard.
 #[inline]
 pub(crate) fn enter(topology: TopologyId, at: Located) -> Result<Scope, Error> {
-    let entered = with(|stack| {
-        if !stack.entries.is_empty()
-            && let Some(pinned) = stack.pin(topology)
-            && pinned != at.shard
-        {
-            return Err(pinned);
-        }
-        Ok(Scope::new(stack.push(topology, Kind::Route(at))))
+    let entered = with(|thread| match thread.pin(topology) {
+        Some(pinned) if pinned != at.shard => Err(pinned),
+        _ => Ok(Scope::new(thread.push(topology, Kind::Route(at)))),
     });
     match entered {
         Some(Ok(scope)) => Ok(scope),
         Some(Err(pinned)) => Err(pinned_elsewhere(pinned, at.shard)),
         None => Err(thread_is_ending()),
+    }
+}
+
+/// Whether a route to this shard may be entered: not while the scope is pinned to another.
+fn may_enter(thread: &Thread, topology: TopologyId, wanted: ShardName) -> Result<(), Error> {
+    match thread.pin(topology) {
+        Some(pinned) if pinned != wanted => Err(pinned_elsewhere(pinned, wanted)),
+        _ => Ok(()),
     }
 }
 
@@ -235,27 +135,27 @@ fn pinned_elsewhere(pinned: ShardName, wanted: ShardName) -> Error {
 
 /// Pushes a route that is pinned, unless the scope is pinned already.
 pub(crate) fn pin(topology: TopologyId, at: Located, node: NodeId) -> Result<Scope, Error> {
-    with(|stack| {
-        may_check_out(stack, topology, at.shard)?;
-        Ok(Scope::new(stack.push(topology, Kind::Pin(at, node))))
+    with(|thread| {
+        may_check_out(thread, topology, at.shard)?;
+        Ok(Scope::new(thread.push(topology, Kind::Pin(at, node))))
     })
     .unwrap_or_else(|| Err(thread_is_ending()))
 }
 
 /// Hides all routes and pins of the topology until the scope ends.
 pub(crate) fn barrier(topology: TopologyId) -> Option<Scope> {
-    with(|stack| Scope::new(stack.push(topology, Kind::Barrier)))
+    with(|thread| Scope::new(thread.push(topology, Kind::Barrier)))
 }
 
 /// Whether the scope may take a connection of this shard: not while it is pinned. Answers where the
 /// connection is to come from, the inherited workload class included.
 pub(crate) fn admit(topology: TopologyId, mut at: Located) -> Result<Located, Error> {
-    with(|stack| {
-        if stack.entries.is_empty() {
+    with(|thread| {
+        if thread.is_empty() {
             return Ok(at);
         }
-        may_check_out(stack, topology, at.shard)?;
-        stack.inherit(topology, &mut at);
+        may_check_out(thread, topology, at.shard)?;
+        thread.inherit(topology, &mut at);
         Ok(at)
     })
     .unwrap_or(Ok(at))
@@ -264,11 +164,11 @@ pub(crate) fn admit(topology: TopologyId, mut at: Located) -> Result<Located, Er
 /// Whether a transaction of its own may begin on a connection of this shard: not while the scope is
 /// pinned.
 pub(crate) fn may_begin(topology: TopologyId, shard: ShardName) -> Result<(), Error> {
-    with(|stack| may_check_out(stack, topology, shard)).unwrap_or(Ok(()))
+    with(|thread| may_check_out(thread, topology, shard)).unwrap_or(Ok(()))
 }
 
-fn may_check_out(stack: &Stack, topology: TopologyId, wanted: ShardName) -> Result<(), Error> {
-    match stack.pin(topology) {
+fn may_check_out(thread: &Thread, topology: TopologyId, wanted: ShardName) -> Result<(), Error> {
+    match thread.pin(topology) {
         None => Ok(()),
         Some(shard) if shard == wanted => Err(Error::AlreadyInTransaction { shard }),
         Some(pinned) => Err(Error::PinnedElsewhere { pinned, wanted }),
@@ -278,23 +178,15 @@ fn may_check_out(stack: &Stack, topology: TopologyId, wanted: ShardName) -> Resu
 /// The topmost route of the topology.
 #[inline]
 pub(crate) fn top(topology: TopologyId) -> Option<Located> {
-    with(|stack| {
-        if stack.entries.is_empty() {
-            None
-        } else {
-            stack.top(topology)
-        }
-    })
-    .flatten()
+    with(|thread| thread.top(topology)).flatten()
 }
 
 /// The shards whose transactions the thread has open in this topology, with the node of each,
 /// barriers or not; a shard comes once for each of its transactions.
 pub(crate) fn held(topology: TopologyId) -> Vec<(ShardName, NodeId)> {
-    with(|stack| {
-        stack
-            .entries
-            .iter()
+    with(|thread| {
+        thread
+            .entries()
             .filter(|entry| entry.topology == topology)
             .filter_map(|entry| match entry.kind {
                 Kind::Pin(at, node) => Some((at.shard, node)),
@@ -305,102 +197,21 @@ pub(crate) fn held(topology: TopologyId) -> Vec<(ShardName, NodeId)> {
     .unwrap_or_default()
 }
 
-/// The topmost entry of each topology, without the pins' hold.
-pub(crate) fn capture() -> SmallVec<[(TopologyId, Located); 1]> {
-    with(|stack| {
-        let mut topmost: SmallVec<[(TopologyId, Located); 1]> = SmallVec::new();
-        let mut seen: SmallVec<[TopologyId; 2]> = SmallVec::new();
-        for entry in stack.entries.iter().rev() {
-            if seen.contains(&entry.topology) {
-                continue;
-            }
-            seen.push(entry.topology);
-            if let Kind::Route(at) | Kind::Pin(at, _) = entry.kind {
-                topmost.push((entry.topology, at));
-            }
-        }
-        topmost
-    })
-    .unwrap_or_default()
-}
-
-/// Puts the stack back that was replaced, when this goes.
-#[derive(Debug)]
-pub(crate) struct Replaced {
-    _not_send: std::marker::PhantomData<*const ()>,
-}
-
-/// Replaces the thread's stack by its pins with these routes on top of them.
-///
-/// # Errors
-///
-/// [`Error::PinnedElsewhere`] when a pin holds the scope on another shard; the stack is untouched.
-pub(crate) fn replace(routes: &[(TopologyId, Located)]) -> Result<Replaced, Error> {
-    with(|stack| {
-        let mut inner = Stack {
-            entries: SmallVec::new(),
-            // Tokens stay unique in the thread, so that a guard of the outer stack that is dropped
-            // in here removes its own entry and no other.
-            next: stack.next,
-            classed: 0,
-            pins: 0,
-            outer: None,
-        };
-        for entry in &stack.entries {
-            // A pin beneath a barrier is hidden, here as there.
-            if matches!(entry.kind, Kind::Pin(..) | Kind::Barrier) {
-                inner.push(entry.topology, entry.kind);
-            }
-        }
-        for (topology, at) in routes {
-            match inner.pin(*topology) {
-                Some(pinned) if pinned != at.shard => {
-                    return Err(Error::PinnedElsewhere {
-                        pinned,
-                        wanted: at.shard,
-                    });
-                }
-                _ => {
-                    inner.push(*topology, Kind::Route(*at));
-                }
-            }
-        }
-        let outer = std::mem::replace(stack, inner);
-        stack.outer = Some(Box::new(outer));
-        Ok(Replaced {
-            _not_send: std::marker::PhantomData,
-        })
-    })
-    .unwrap_or_else(|| Err(thread_is_ending()))
-}
-
-impl Drop for Replaced {
-    fn drop(&mut self) {
-        let _ = STACK.try_with(|stack| {
-            let mut stack = stack.borrow_mut();
-            if let Some(mut outer) = stack.outer.take() {
-                outer.next = stack.next;
-                *stack = *outer;
-            }
-        });
-    }
-}
-
 /// Whether no route of any topology is in force in this thread.
 #[inline]
 pub(crate) fn is_empty() -> bool {
-    with(|stack| stack.entries.is_empty()).unwrap_or(true)
+    with(|thread| thread.is_empty()).unwrap_or(true)
 }
 
 /// How many entries the thread's stack holds, of all topologies.
 pub(crate) fn depth() -> usize {
-    with(|stack| stack.entries.len()).unwrap_or(0)
+    with(|thread| thread.depth()).unwrap_or(0)
 }
 
 /// `None` once the thread is ending and its stack is gone.
 #[inline]
-fn with<T>(f: impl FnOnce(&mut Stack) -> T) -> Option<T> {
-    STACK.try_with(|stack| f(&mut stack.borrow_mut())).ok()
+fn with<T>(f: impl FnOnce(&mut Thread) -> T) -> Option<T> {
+    STACK.try_with(|thread| f(&mut thread.borrow_mut())).ok()
 }
 
 #[cold]

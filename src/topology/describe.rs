@@ -287,6 +287,28 @@ impl Topology {
         Ok(Route::new(self.clone(), at))
     }
 
+    /// The route of this topology that is in force in the calling scope, if there is one.
+    ///
+    /// For code that hands it on in another form: its text goes into the header of a message.
+    ///
+    /// ```
+    /// # use diesel_sharded::{Error, Topology};
+    /// # fn main() -> Result<(), Error> {
+    /// let topology = Topology::builder().shard("a", "a.db").build()?;
+    /// assert!(topology.route_in_force().is_none());
+    /// topology.route("a")?.run(|| {
+    ///     let header = topology.route_in_force().map(|route| route.to_string());
+    ///     assert_eq!(header.as_deref(), Some("v1;shard=a"));
+    ///     Ok(())
+    /// })
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn route_in_force(&self) -> Option<Route> {
+        let at = crate::route::stack::top(self.id())?;
+        Some(Route::new(self.clone(), at))
+    }
+
     /// Reads a route's text form and checks it against the topology of today.
     ///
     /// # Errors

@@ -62,6 +62,17 @@ macro_rules! everywhere {
     };
 }
 
+/// Routes across `await`, looked at through the blocking driver.
+macro_rules! across_await {
+    () => {
+        files! {
+            futures: "futures.rs",
+            streams: "streams.rs",
+            tasks: "tasks.rs",
+        }
+    };
+}
+
 /// What takes a server: one that can be killed, refused, watched on the wire.
 macro_rules! on_servers {
     () => {
@@ -81,6 +92,7 @@ mod sqlite {
     pub(crate) use crate::support::sqlite as backend;
 
     everywhere!();
+    across_await!();
     files! {
         deferred: "deferred.rs",
         production_deferred: "production/deferred.rs",
@@ -97,6 +109,7 @@ mod postgres {
     pub(crate) use crate::support::postgres as backend;
 
     everywhere!();
+    across_await!();
     on_servers!();
     files! {
         deferred: "deferred.rs",
@@ -113,6 +126,7 @@ mod mysql {
     pub(crate) use crate::support::mysql as backend;
 
     everywhere!();
+    across_await!();
     on_servers!();
     files! {
         mysql_moved: "mysql_moved.rs",

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use diesel_sharded::{Error, Route};
+use diesel_sharded::{Error, FutureExt, Route, Topology};
 
 use crate::support::sqlite::{Fleet, whoami};
 
@@ -88,4 +88,61 @@ fn a_million_checkouts_under_random_routes_never_land_on_the_wrong_shard() {
             .sum()
     });
     assert_eq!(wrong, 0, "of {} checkouts", THREADS * CHECKOUTS);
+}
+
+/// The shards of the futures.
+const FUTURES: [&str; 3] = ["a", "b", "c"];
+
+#[test]
+fn a_thousand_tasks_that_switch_a_thousand_times_never_see_a_foreign_route() {
+    // No database in it, so that it is the switching that is tried.
+    let topology = Topology::builder()
+        .shard("a", "a.db")
+        .shard("b", "b.db")
+        .shard("c", "c.db")
+        .build()
+        .unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(4)
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let mut tasks = tokio::task::JoinSet::new();
+        for i in 0..1_000 {
+            let route = topology.route(FUTURES[i % 3]).unwrap();
+            let other = topology.route(FUTURES[(i + 1) % 3]).unwrap();
+            let (topology, mine) = (topology.clone(), route.clone());
+            tasks.spawn(
+                async move {
+                    let mut foreign = 0;
+                    for round in 0..1_000 {
+                        tokio::task::yield_now().await;
+                        foreign += u32::from(!in_force(&topology, &mine));
+                        if round % 100 == 0 {
+                            async {
+                                tokio::task::yield_now().await;
+                                foreign += u32::from(!in_force(&topology, &other));
+                            }
+                            .with_route(&other)
+                            .await;
+                        }
+                    }
+                    foreign
+                }
+                .with_route(route),
+            );
+        }
+        let mut foreign = 0;
+        while let Some(ended) = tasks.join_next().await {
+            foreign += ended.unwrap();
+        }
+        assert_eq!(foreign, 0);
+        assert_eq!(Route::stack_depth(), 0);
+    });
+}
+
+/// Whether this, and only this, is the route in force.
+fn in_force(topology: &Topology, route: &Route) -> bool {
+    let found = topology.route_in_force().map(|found| found.shard());
+    Route::stack_depth() == 1 && found == Some(route.shard())
 }
