@@ -2,14 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::subscriber::Interest;
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::subscriber::{Interest, NoSubscriber};
+use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
 
 type Fields = BTreeMap<String, String>;
+
+/// Subscribers that hear nothing, and have every other one asked.
+///
+/// As long as only one is registered, `tracing` lets the thread that comes to a line first decide for
+/// everybody, and for good, whether the line is wanted: a thread of another test, which listens to
+/// nothing. With more than one it asks all of them.
+static OTHERS: LazyLock<[Dispatch; 2]> =
+    LazyLock::new(|| [(); 2].map(|()| Dispatch::new(NoSubscriber::new())));
 
 /// One span: its name and fields.
 #[derive(Clone, Debug, Default)]
@@ -55,12 +63,14 @@ pub(crate) struct Log(Arc<Mutex<Kept>>);
 impl Log {
     /// Keeps what the closure logs on this thread.
     pub(crate) fn during<T>(&self, f: impl FnOnce() -> T) -> T {
+        LazyLock::force(&OTHERS);
         tracing::subscriber::with_default(self.clone(), f)
     }
 
     /// The log of the crate's own events on all threads, of shards whose names begin with `seen-`.
     pub(crate) fn of_all_threads() -> Self {
         static ALL: OnceLock<Log> = OnceLock::new();
+        LazyLock::force(&OTHERS);
         ALL.get_or_init(|| {
             let all = Self::default();
             tracing::subscriber::set_global_default(Seen(all.clone())).expect("nobody else logs");
@@ -184,4 +194,17 @@ impl Subscriber for Seen {
     fn enter(&self, _: &Id) {}
 
     fn exit(&self, _: &Id) {}
+}
+
+#[test]
+fn a_line_that_a_thread_without_a_listener_comes_to_first_is_heard() {
+    fn say() {
+        tracing::info!("met by both");
+    }
+    let log = Log::default();
+    log.during(|| {
+        std::thread::spawn(say).join().unwrap();
+        say();
+    });
+    assert_eq!(log.lines("met by both").len(), 1);
 }
