@@ -54,6 +54,12 @@ pub mod blocking;
 #[cfg(feature = "bb8")]
 pub mod nonblocking;
 
+#[cfg(all(
+    feature = "migrations",
+    any(feature = "sqlite", feature = "postgres", feature = "mysql")
+))]
+pub mod migrate;
+
 pub use algorithm::{AlgorithmSpec, Fingerprint, Normalize, Placement, RuleSpec};
 #[cfg(feature = "config")]
 pub use config::{Config, ConfigLoader, Format};

@@ -27,6 +27,8 @@ pub use keyspace::Keyspace;
 pub use manager::ShardedConnectionManager;
 #[cfg(feature = "postgres")]
 pub use native::PgTransactionBuilder;
+#[cfg(feature = "migrations")]
+pub(crate) use node::connect_once;
 pub use reload::Reloaded;
 pub use retry::RetryingTransactionBuilder;
 pub use transaction::TransactionBuilder;

@@ -94,7 +94,8 @@ pub use source::Format;
 ///   it defaults to `hash` with 4096 buckets. One that names its `kind` in a profile replaces the
 ///   whole algorithm.
 /// - `tables` are `{ NAME = { key_column = "..", count = 8 } }`; `count` defaults to 1.
-/// - `migrations` is a folder or a list of folders.
+/// - `migrations` is a folder or a list of folders. A relative one is looked for beside the file, then in the current
+///   folder; `{backend}` in it stands for `sqlite`, `postgres` or `mysql`.
 /// - An unknown key is an error, and so is one that is given twice.
 ///
 /// # The environment

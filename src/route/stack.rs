@@ -55,9 +55,9 @@ impl NodeId {
 enum Kind {
     /// Work is to go to this shard.
     Route(Located),
-    /// Work is to go to this shard, and a transaction is open there in this scope, on a connection of
-    /// this node.
-    Pin(Located, NodeId),
+    /// Work is to go to this shard and no other, and a transaction is open there in this scope, on a
+    /// connection of this node. Without a node none is open: a migration is under way there.
+    Pin(Located, Option<NodeId>),
     /// The topology starts anew here: no outer route, no outer pin.
     Barrier,
 }
@@ -110,7 +110,7 @@ impl Drop for Scope {
 #[inline]
 pub(crate) fn enter(topology: TopologyId, at: Located) -> Result<Scope, Error> {
     let entered = with(|thread| match thread.pin(topology) {
-        Some(pinned) if pinned != at.shard => Err(pinned),
+        Some((pinned, _)) if pinned != at.shard => Err(pinned),
         _ => Ok(Scope::new(thread.push(topology, Kind::Route(at)))),
     });
     match entered {
@@ -123,7 +123,7 @@ pub(crate) fn enter(topology: TopologyId, at: Located) -> Result<Scope, Error> {
 /// Whether a route to this shard may be entered: not while the scope is pinned to another.
 fn may_enter(thread: &Thread, topology: TopologyId, wanted: ShardName) -> Result<(), Error> {
     match thread.pin(topology) {
-        Some(pinned) if pinned != wanted => Err(pinned_elsewhere(pinned, wanted)),
+        Some((pinned, _)) if pinned != wanted => Err(pinned_elsewhere(pinned, wanted)),
         _ => Ok(()),
     }
 }
@@ -137,7 +137,17 @@ fn pinned_elsewhere(pinned: ShardName, wanted: ShardName) -> Error {
 pub(crate) fn pin(topology: TopologyId, at: Located, node: NodeId) -> Result<Scope, Error> {
     with(|thread| {
         may_check_out(thread, topology, at.shard)?;
-        Ok(Scope::new(thread.push(topology, Kind::Pin(at, node))))
+        Ok(Scope::new(thread.push(topology, Kind::Pin(at, Some(node)))))
+    })
+    .unwrap_or_else(|| Err(thread_is_ending()))
+}
+
+/// Pushes a route that keeps the scope on its shard although no transaction is open there.
+#[cfg(all(feature = "migrations", feature = "r2d2"))]
+pub(crate) fn confine(topology: TopologyId, at: Located) -> Result<Scope, Error> {
+    with(|thread| {
+        may_check_out(thread, topology, at.shard)?;
+        Ok(Scope::new(thread.push(topology, Kind::Pin(at, None))))
     })
     .unwrap_or_else(|| Err(thread_is_ending()))
 }
@@ -170,8 +180,9 @@ pub(crate) fn may_begin(topology: TopologyId, shard: ShardName) -> Result<(), Er
 fn may_check_out(thread: &Thread, topology: TopologyId, wanted: ShardName) -> Result<(), Error> {
     match thread.pin(topology) {
         None => Ok(()),
-        Some(shard) if shard == wanted => Err(Error::AlreadyInTransaction { shard }),
-        Some(pinned) => Err(Error::PinnedElsewhere { pinned, wanted }),
+        Some((shard, true)) if shard == wanted => Err(Error::AlreadyInTransaction { shard }),
+        Some((shard, false)) if shard == wanted => Ok(()),
+        Some((pinned, _)) => Err(Error::PinnedElsewhere { pinned, wanted }),
     }
 }
 
@@ -189,7 +200,7 @@ pub(crate) fn held(topology: TopologyId) -> Vec<(ShardName, NodeId)> {
             .entries()
             .filter(|entry| entry.topology == topology)
             .filter_map(|entry| match entry.kind {
-                Kind::Pin(at, node) => Some((at.shard, node)),
+                Kind::Pin(at, node) => node.map(|node| (at.shard, node)),
                 Kind::Route(_) | Kind::Barrier => None,
             })
             .collect()

@@ -200,7 +200,7 @@ impl DatabaseUrl {
         self.kind() == Some(UrlKind::Sqlite) && sqlite::Location::of(&self.0).is_memory()
     }
 
-    /// The file of a SQLite database that has one.
+    /// The file of a SQLite database that has one, links followed.
     #[cfg_attr(
         not(any(feature = "r2d2", test)),
         expect(dead_code, reason = "only a driver connects")
@@ -208,7 +208,7 @@ impl DatabaseUrl {
     pub(crate) fn sqlite_file(&self) -> Option<std::path::PathBuf> {
         match self.kind() {
             Some(UrlKind::Sqlite) => match sqlite::Location::of(&self.0) {
-                sqlite::Location::File(path) => Some(path),
+                sqlite::Location::File(path) => Some(sqlite::absolute(&path)),
                 sqlite::Location::PrivateMemory | sqlite::Location::SharedMemory(_) => None,
             },
             _ => None,

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From left to right. Names, errors and telemetry know only each other.
-const LAYERS: [&[&str]; 7] = [
+const LAYERS: [&[&str]; 8] = [
     &["name", "error", "telemetry", "key"],
     &["algorithm", "replica"],
     &["topology"],
@@ -12,6 +12,7 @@ const LAYERS: [&[&str]; 7] = [
     &["config"],
     &["driver"],
     &["blocking", "nonblocking"],
+    &["migrate"],
 ];
 
 /// Imports against the direction that are part of the design, each with its reason.

@@ -141,7 +141,11 @@ pub(crate) fn with_route(topology: TopologyId, at: Located) -> Result<OwnStack, 
 pub(crate) fn with_pin(topology: TopologyId, at: Located, node: NodeId) -> Result<OwnStack, Error> {
     with(|thread| {
         may_check_out(thread, topology, at.shard)?;
-        Ok(OwnStack::extended(thread, topology, Kind::Pin(at, node)))
+        Ok(OwnStack::extended(
+            thread,
+            topology,
+            Kind::Pin(at, Some(node)),
+        ))
     })
     .unwrap_or_else(|| Err(thread_is_ending()))
 }

@@ -173,13 +173,14 @@ impl Thread {
         self.find(topology, Kind::located)
     }
 
+    /// The shard of the topmost pin, and whether a transaction is open there.
     #[inline]
-    pub(super) fn pin(&self, topology: TopologyId) -> Option<ShardName> {
+    pub(super) fn pin(&self, topology: TopologyId) -> Option<(ShardName, bool)> {
         if self.inner.is_none() && !self.base.holds() {
             return None;
         }
         self.find(topology, |kind| match kind {
-            Kind::Pin(at, _) => Some(at.shard),
+            Kind::Pin(at, node) => Some((at.shard, node.is_some())),
             Kind::Route(_) | Kind::Barrier => None,
         })
     }

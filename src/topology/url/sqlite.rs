@@ -75,7 +75,7 @@ impl Location {
 }
 
 /// The one path of a file, found without opening or making it.
-fn absolute(path: &Path) -> PathBuf {
+pub(super) fn absolute(path: &Path) -> PathBuf {
     let path = match std::path::absolute(path) {
         Ok(path) => path,
         Err(_) => path.to_owned(),

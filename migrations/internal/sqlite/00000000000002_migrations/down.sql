@@ -1,0 +1,3 @@
+DROP TABLE IF EXISTS diesel_sharded_lock;
+DROP TABLE IF EXISTS diesel_sharded_progress;
+DROP TABLE IF EXISTS diesel_sharded_migration;

@@ -1,0 +1,517 @@
+//! One migration on one database.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use diesel::connection::SimpleConnection;
+use diesel::result::Error as DieselError;
+
+use super::assess::dirty;
+use super::event::{Direction, Event};
+use super::report::{FailedStatement, Failure, FailureKind};
+use super::session::{Progress, Session, bookkeeping, now};
+use super::source::{Body, CodeMigration, Migration, Script};
+use super::split::Statement;
+use super::work::Job;
+use crate::blocking::TransactionProbe;
+use crate::error::BoxError;
+use crate::route::stack;
+use crate::topology::UrlKind;
+
+/// The pause before the first retry; each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// How much of a statement is repeated in a failure.
+const LONGEST_SHOWN: usize = 1024;
+
+/// Why a try did not succeed.
+struct Stopped {
+    failure: Failure,
+    /// The same may succeed when it is tried again, and nothing of it has stayed.
+    again: bool,
+}
+
+impl From<Failure> for Stopped {
+    fn from(failure: Failure) -> Self {
+        Self {
+            failure,
+            again: false,
+        }
+    }
+}
+
+fn shortened(sql: &str) -> String {
+    if sql.len() <= LONGEST_SHOWN {
+        return sql.to_owned();
+    }
+    let mut end = LONGEST_SHOWN;
+    while !sql.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{} ..", &sql[..end])
+}
+
+impl Job<'_> {
+    /// Runs a migration, from its statement after `done`, and records it.
+    pub(super) fn apply(
+        &self,
+        session: &mut Session,
+        migration: &Migration,
+        direction: Direction,
+        done: usize,
+    ) -> Result<(), Failure> {
+        match (&migration.body, direction) {
+            (Body::Sql { up: script, .. }, Direction::Up)
+            | (
+                Body::Sql {
+                    down: Some(script), ..
+                },
+                Direction::Down,
+            ) => match &script.statements {
+                // One that was stopped half-way goes on as it began.
+                Some(statements) if !script.in_transaction || done > 0 => {
+                    self.step_by_step(session, migration, direction, statements, done)
+                }
+                _ => self.in_transaction(session, migration, direction, |job, session| {
+                    job.send(session, migration, script)
+                }),
+            },
+            (Body::Sql { down: None, .. }, Direction::Down) => Err(Failure::new(
+                FailureKind::NotRevertible,
+                "it has no way back: write its down.sql",
+            )
+            .of_version(&migration.version)),
+            (Body::Code(code), _)
+                if code.run_in_transaction() && session.kind() == UrlKind::Mysql =>
+            {
+                self.code_that_may_commit(session, migration, &**code, direction)
+            }
+            (Body::Code(code), _) if code.run_in_transaction() => {
+                self.in_transaction(session, migration, direction, |job, session| {
+                    job.call(session, &**code, direction)
+                })
+            }
+            (Body::Code(code), _) => self.code(session, migration, &**code, direction),
+        }
+    }
+
+    /// Runs the body in one transaction with its entry in the version table; tries again after a
+    /// conflict, as often as was asked for.
+    fn in_transaction(
+        &self,
+        session: &mut Session,
+        migration: &Migration,
+        direction: Direction,
+        body: impl Fn(&Self, &mut Session) -> Result<(), Stopped>,
+    ) -> Result<(), Failure> {
+        let mut retry = 0;
+        loop {
+            match self.attempt(session, migration, direction, &body) {
+                Ok(()) => return Ok(()),
+                Err(stopped) if stopped.again && retry < self.options.retries => {
+                    retry += 1;
+                    self.pause(migration, retry, &stopped.failure);
+                }
+                Err(stopped) => return Err(stopped.failure.of_version(&migration.version)),
+            }
+        }
+    }
+
+    fn attempt(
+        &self,
+        session: &mut Session,
+        migration: &Migration,
+        direction: Direction,
+        body: impl Fn(&Self, &mut Session) -> Result<(), Stopped>,
+    ) -> Result<(), Stopped> {
+        session
+            .begin()
+            .map_err(|error| self.refused(session, "beginning its transaction failed", &error))?;
+        if let Err(stopped) = body(self, session) {
+            session.rollback();
+            return Err(stopped);
+        }
+        match session.probe() {
+            TransactionProbe::Open | TransactionProbe::Unknown => {}
+            TransactionProbe::Failed => {
+                session.rollback();
+                return Err(Failure::new(
+                    FailureKind::RolledBack,
+                    "a statement in it had failed, its error was swallowed, and the server does not commit what is left: nothing of it has stayed",
+                )
+                .into());
+            }
+            _ => {
+                session.rollback();
+                return Err(Failure::new(
+                    FailureKind::RolledBack,
+                    "its transaction was over before its end: something in it commits or rolls back, and what ran before may have stayed; look at the database, and say `run_in_transaction = false`",
+                )
+                .into());
+            }
+        }
+        let recorded = session
+            .record(migration, direction)
+            .and_then(|()| session.commit());
+        recorded.map_err(|error| {
+            session.rollback();
+            let stopped = self.refused(session, "committing it failed, nothing of it has stayed", &error);
+            match stopped.failure.kind {
+                FailureKind::ConnectionLost => Failure {
+                    message: "the connection was lost while it was committed: it is recorded if it has been, so run again".to_owned(),
+                    ..stopped.failure
+                }
+                .into(),
+                _ => stopped,
+            }
+        })
+    }
+
+    /// Sends the text of a migration that runs in a transaction.
+    fn send(
+        &self,
+        session: &mut Session,
+        migration: &Migration,
+        script: &Script,
+    ) -> Result<(), Stopped> {
+        let Some(statements) = &script.statements else {
+            return session.batch_execute(&script.text).map_err(|error| {
+                let mut stopped =
+                    self.refused(session, "it failed, nothing of it has stayed", &error);
+                stopped.failure.statement = Some(FailedStatement {
+                    number: 1,
+                    of: 1,
+                    sql: shortened(&script.text),
+                });
+                stopped
+            });
+        };
+        for (at, statement) in statements.iter().enumerate() {
+            session.batch_execute(&statement.text).map_err(|error| {
+                let mut stopped = self.failed_at(session, statements, at, &error);
+                stopped.failure.message += ", nothing of the migration has stayed";
+                stopped.failure.message += hint(&error);
+                stopped
+            })?;
+            self.done(migration, at + 1, statements.len());
+        }
+        Ok(())
+    }
+
+    /// Sends statement by statement what cannot run in a transaction, and records after each one how
+    /// far it has come.
+    ///
+    /// When this ends early, by whatever cause, the record says which statements have certainly run:
+    /// it is made before the first one is sent, and raised only after each has succeeded. Only
+    /// where nothing has run is it taken back.
+    pub(super) fn step_by_step(
+        &self,
+        session: &mut Session,
+        migration: &Migration,
+        direction: Direction,
+        statements: &[Statement],
+        done: usize,
+    ) -> Result<(), Failure> {
+        let version = &migration.version;
+        let mut progress = self.progress(migration, direction, done, statements.len());
+        session
+            .begin_progress(&progress)
+            .map_err(|error| bookkeeping("recording that it begins", &error).of_version(version))?;
+        for (at, statement) in statements.iter().enumerate().skip(done) {
+            let mut retry = 0;
+            let sent = loop {
+                match session.batch_execute(&statement.text) {
+                    Err(error)
+                        if retry < self.options.retries
+                            && session.is_conflict(&error)
+                            && !statement.may_fail_half_way(session.kind())
+                            && session.is_idle() =>
+                    {
+                        retry += 1;
+                        let failure = self.failed_at(session, statements, at, &error).failure;
+                        self.pause(migration, retry, &failure);
+                    }
+                    sent => break sent,
+                }
+            };
+            let advanced =
+                sent.map_err(|error| self.failed_at(session, statements, at, &error).failure);
+            let advanced = advanced.and_then(|()| {
+                session
+                    .advance(version, at + 1)
+                    .map_err(|error| bookkeeping("recording that a statement has run", &error))
+            });
+            if let Err(failure) = advanced {
+                progress.done = at;
+                return Err(self.left_dirty(session, progress, failure, statements.get(at)));
+            }
+            self.done(migration, at + 1, statements.len());
+        }
+        progress.done = statements.len();
+        if !session.is_idle() {
+            let failure = Failure::new(
+                FailureKind::RolledBack,
+                "it has begun a transaction by hand and not ended it, which was rolled back",
+            );
+            return Err(self.left_dirty(session, progress, failure, None));
+        }
+        session.record_now(migration, direction).map_err(|error| {
+            let failure = bookkeeping("recording it failed", &error);
+            self.left_dirty(session, progress, failure, None)
+        })
+    }
+
+    /// Runs code outside of a transaction.
+    fn code(
+        &self,
+        session: &mut Session,
+        migration: &Migration,
+        code: &dyn CodeMigration,
+        direction: Direction,
+    ) -> Result<(), Failure> {
+        let version = &migration.version;
+        let progress = self.progress(migration, direction, 0, 0);
+        session
+            .begin_progress(&progress)
+            .map_err(|error| bookkeeping("recording that it begins", &error).of_version(version))?;
+        if let Err(stopped) = self.call(session, code, direction) {
+            return Err(self.left_dirty(session, progress, stopped.failure, None));
+        }
+        session.record_now(migration, direction).map_err(|error| {
+            let failure = bookkeeping("recording it failed", &error);
+            self.left_dirty(session, progress, failure, None)
+        })
+    }
+
+    /// Runs code in a transaction on MySQL, where a statement that changes the schema commits it.
+    ///
+    /// Whether one has is told by a mark that is set inside the transaction: if it is there after the
+    /// rollback, what ran before has stayed as well.
+    fn code_that_may_commit(
+        &self,
+        session: &mut Session,
+        migration: &Migration,
+        code: &dyn CodeMigration,
+        direction: Direction,
+    ) -> Result<(), Failure> {
+        let version = &migration.version;
+        let progress = self.progress(migration, direction, 0, 0);
+        session
+            .begin_progress(&progress)
+            .map_err(|error| bookkeeping("recording that it begins", &error).of_version(version))?;
+        let ran = self.in_transaction(session, migration, direction, |job, session| {
+            session
+                .advance(version, 1)
+                .map_err(|error| bookkeeping("marking that it begins", &error))?;
+            job.call(session, code, direction)
+        });
+        ran.map_err(|failure| {
+            let marked = session.read_progress().is_ok_and(|rows| {
+                rows.iter()
+                    .any(|row| row.version == **version && row.done == 0)
+            });
+            if marked && session.withdraw(version).is_ok() {
+                return failure;
+            }
+            self.left_dirty(session, progress, failure, None)
+        })
+    }
+
+    /// Calls a migration's own code, with the thread bound to its shard.
+    fn call(
+        &self,
+        session: &mut Session,
+        code: &dyn CodeMigration,
+        direction: Direction,
+    ) -> Result<(), Stopped> {
+        let topology = self.inner.topology.id();
+        let bound = self
+            .inner
+            .topology
+            .with_current(|snapshot| snapshot.locate(self.target.shard().as_str()))
+            .and_then(|at| match code.run_in_transaction() {
+                true => stack::pin(topology, at, stack::NodeId::next()),
+                false => stack::confine(topology, at),
+            });
+        let _bound = bound.map_err(|error| {
+            Stopped::from(Failure::new(FailureKind::Statement, error.to_string()))
+        })?;
+        let called = catch_unwind(AssertUnwindSafe(|| match direction {
+            Direction::Up => code.run(session),
+            Direction::Down => code.revert(session),
+        }));
+        let error: BoxError = match called {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => error,
+            Err(_) => "it panicked".into(),
+        };
+        let failed = Failure::new(FailureKind::Statement, "its code failed");
+        let Some(cause) = error.downcast_ref::<DieselError>() else {
+            return Err(failed.said(chain(&*error)).into());
+        };
+        let kind = session.kind_of(cause);
+        let again = session.is_conflict(cause);
+        Err(Stopped {
+            failure: Failure { kind, ..failed }.said(error.to_string()),
+            again,
+        })
+    }
+
+    fn progress(
+        &self,
+        migration: &Migration,
+        direction: Direction,
+        done: usize,
+        total: usize,
+    ) -> Progress {
+        Progress {
+            version: migration.version.to_string(),
+            name: migration.name.to_string(),
+            direction,
+            done,
+            total,
+            error: None,
+            started_at: now(),
+        }
+    }
+
+    /// Writes down why a migration stopped half-way, and says what to do next.
+    fn left_dirty(
+        &self,
+        session: &mut Session,
+        mut progress: Progress,
+        failure: Failure,
+        statement: Option<&Statement>,
+    ) -> Failure {
+        session.rollback_by_hand();
+        let version: Arc<str> = progress.version.as_str().into();
+        // What was in a transaction begun by hand is rolled back, and so is what was recorded in it.
+        if let Ok(rows) = session.read_progress()
+            && let Some(row) = rows.into_iter().find(|row| row.version == *version)
+        {
+            progress.done = row.done;
+        }
+        // A statement that fails alone and first has changed nothing: there is nothing to repair.
+        let untouched = progress.done == 0
+            && failure.kind != FailureKind::ConnectionLost
+            && statement.is_some_and(|one| !one.may_fail_half_way(session.kind()));
+        if untouched && session.withdraw(&version).is_ok() {
+            let mut failure = failure.of_version(&version);
+            failure.message += ", nothing of the migration has run";
+            return failure;
+        }
+        let said = failure
+            .database
+            .clone()
+            .unwrap_or_else(|| failure.message.clone());
+        if failure.kind != FailureKind::ConnectionLost {
+            // If it cannot be written, the record says the same without the cause.
+            let _ = session.stopped(&version, &said);
+            progress.error = Some(said.clone());
+        }
+        let told = dirty(self.target.shard(), &progress);
+        Failure {
+            message: format!("{}; {}", failure.message, told.message),
+            database: Some(said),
+            ..failure.of_version(&version)
+        }
+    }
+
+    /// A statement, one of several, that failed.
+    fn failed_at(
+        &self,
+        session: &Session,
+        statements: &[Statement],
+        at: usize,
+        error: &DieselError,
+    ) -> Stopped {
+        let of = statements.len();
+        let mut stopped = self.refused(
+            session,
+            &format!("statement {} of {of} failed", at + 1),
+            error,
+        );
+        stopped.failure.statement = Some(FailedStatement {
+            number: at + 1,
+            of,
+            sql: shortened(&statements[at].text),
+        });
+        stopped
+    }
+
+    fn refused(&self, session: &Session, what: &str, error: &DieselError) -> Stopped {
+        Stopped {
+            failure: Failure::new(session.kind_of(error), what).said(error.to_string()),
+            again: session.is_conflict(error),
+        }
+    }
+
+    fn done(&self, migration: &Migration, number: usize, of: usize) {
+        self.tell(&Event::StatementDone {
+            shard: self.target.shard(),
+            version: Arc::clone(&migration.version),
+            number,
+            of,
+        });
+    }
+
+    fn pause(&self, migration: &Migration, retry: u32, failure: &Failure) {
+        self.tell(&Event::Retrying {
+            shard: self.target.shard(),
+            version: Arc::clone(&migration.version),
+            retry,
+            of: self.options.retries,
+            message: failure.database.clone().unwrap_or_default(),
+        });
+        let doubled = 2u32.saturating_pow(retry.saturating_sub(1).min(16));
+        std::thread::sleep((FIRST_PAUSE * doubled).min(LONGEST_PAUSE));
+    }
+}
+
+/// What to do about an error that has nothing to do with the data.
+fn hint(error: &DieselError) -> &'static str {
+    let text = error.to_string();
+    if text.contains("cannot run inside a transaction block")
+        || text.contains("cannot be executed from")
+        || text.contains("from within a transaction")
+    {
+        " (write `run_in_transaction = false` into its metadata.toml)"
+    } else {
+        ""
+    }
+}
+
+/// An error with its causes.
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+impl Session {
+    /// Whether no transaction is open, as far as the client library can tell.
+    fn is_idle(&mut self) -> bool {
+        matches!(
+            self.probe(),
+            TransactionProbe::Idle | TransactionProbe::Unknown
+        ) || self.kind() == UrlKind::Mysql
+    }
+}
+
+impl Migration {
+    /// The statements of one direction, where they are known.
+    pub(super) fn script(&self, direction: Direction) -> Option<&[Statement]> {
+        let script = match (&self.body, direction) {
+            (Body::Sql { up, .. }, Direction::Up) => up,
+            (Body::Sql { down, .. }, Direction::Down) => down.as_ref()?,
+            (Body::Code(_), _) => return None,
+        };
+        script.statements.as_deref()
+    }
+}

@@ -1,0 +1,300 @@
+//! Decides from what is recorded in a database what is to run there, and what stands against it.
+//! Pure: nothing here talks to a database.
+
+use std::sync::Arc;
+
+use super::event::Direction;
+use super::options::Options;
+use super::plan::{Action, Step, Steps};
+use super::report::{Failure, FailureKind};
+use super::session::{Books, Progress};
+use super::source::{Body, Migration, MigrationSet};
+use super::status::{Dirty, VersionState, VersionStatus};
+use crate::name::ShardName;
+
+/// One migration of a set, in one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Task {
+    /// Its place in the set.
+    pub(super) at: usize,
+    pub(super) direction: Direction,
+}
+
+/// What is to run on one database, and what stands against it.
+#[derive(Debug, Default)]
+pub(super) struct Assessment {
+    pub(super) tasks: Vec<Task>,
+    pub(super) failures: Vec<Failure>,
+}
+
+/// What `action` means for a database.
+pub(super) fn assess(
+    action: Action,
+    shard: ShardName,
+    set: &MigrationSet,
+    books: &Books,
+    options: &Options,
+) -> Assessment {
+    let mut assessment = Assessment {
+        tasks: Vec::new(),
+        failures: books
+            .progress
+            .iter()
+            .map(|progress| dirty(shard, progress))
+            .collect(),
+    };
+    match action {
+        Action::Run => run(set, books, options, &mut assessment),
+        Action::Revert(steps) => revert(steps, set, books, &mut assessment),
+        Action::Redo(steps) => {
+            revert(steps, set, books, &mut assessment);
+            let again: Vec<Task> = assessment
+                .tasks
+                .iter()
+                .rev()
+                .map(|task| Task {
+                    direction: Direction::Up,
+                    ..*task
+                })
+                .collect();
+            assessment.tasks.extend(again);
+        }
+    }
+    assessment
+}
+
+fn run(set: &MigrationSet, books: &Books, options: &Options, assessment: &mut Assessment) {
+    let failures = &mut assessment.failures;
+    if !options.allow_unknown {
+        for version in unknown(set, books) {
+            failures.push(
+                Failure::new(
+                    FailureKind::Unknown,
+                    "it is applied here, but no source has it: a newer release has migrated this database, or the folder was removed; restore it, or allow unknown versions",
+                )
+                .of_version(&version.into()),
+            );
+        }
+    }
+    let newest = newest_known(set, books);
+    for (at, migration) in set.migrations.iter().enumerate() {
+        match state(migration, books, newest) {
+            VersionState::Edited if !options.allow_edited => failures.push(
+                Failure::new(
+                    FailureKind::Edited,
+                    "its up.sql is not the one that was applied here: restore the text and write a new migration, or, if the change has no effect, mark it applied again with `repair`, or allow edited migrations",
+                )
+                .of_version(&migration.version),
+            ),
+            VersionState::Diverged if !options.allow_out_of_order => failures.push(
+                Failure::new(
+                    FailureKind::OutOfOrder,
+                    format!(
+                        "it is missing here although the newer {} is applied: allow out-of-order migrations to apply it now",
+                        newest.unwrap_or_default()
+                    ),
+                )
+                .of_version(&migration.version),
+            ),
+            VersionState::Pending | VersionState::Diverged => assessment.tasks.push(Task {
+                at,
+                direction: Direction::Up,
+            }),
+            _ => {}
+        }
+    }
+}
+
+fn revert(steps: Steps, set: &MigrationSet, books: &Books, assessment: &mut Assessment) {
+    let count = match steps {
+        Steps::Last(count) => count,
+        Steps::All => usize::MAX,
+    };
+    for version in books.applied.keys().rev().take(count) {
+        let known = set
+            .migrations
+            .binary_search_by(|migration| (*migration.version).cmp(version));
+        let refused = match known {
+            Ok(at) if set.migrations[at].is_revertible() => {
+                assessment.tasks.push(Task {
+                    at,
+                    direction: Direction::Down,
+                });
+                continue;
+            }
+            Ok(_) => Failure::new(
+                FailureKind::NotRevertible,
+                "it has no way back: write its down.sql",
+            ),
+            Err(_) => Failure::new(
+                FailureKind::Unknown,
+                "it is to be reverted, but no source has it: restore its folder",
+            ),
+        };
+        assessment
+            .failures
+            .push(refused.of_version(&version.as_str().into()));
+    }
+}
+
+/// Applied versions that no source knows.
+fn unknown<'b>(set: &'b MigrationSet, books: &'b Books) -> impl Iterator<Item = &'b str> {
+    books
+        .applied
+        .keys()
+        .map(String::as_str)
+        .filter(|version| set.get(version).is_none())
+}
+
+fn newest_known<'b>(set: &MigrationSet, books: &'b Books) -> Option<&'b str> {
+    books
+        .applied
+        .keys()
+        .rev()
+        .map(String::as_str)
+        .find(|version| set.get(version).is_some())
+}
+
+fn state(migration: &Migration, books: &Books, newest: Option<&str>) -> VersionState {
+    match books.applied.get(&*migration.version) {
+        Some(applied) => {
+            // What somebody else applied has no checksum, and code has none either.
+            let edited = match (&applied.checksum, migration.checksum()) {
+                (Some(then), Some(now)) => *then != now,
+                _ => false,
+            };
+            if edited {
+                VersionState::Edited
+            } else {
+                VersionState::Applied
+            }
+        }
+        None if newest.is_some_and(|newest| *newest > *migration.version) => VersionState::Diverged,
+        None => VersionState::Pending,
+    }
+}
+
+/// The row of a status matrix. `running`: another runner is in the middle of what has begun here.
+pub(super) fn row(set: &MigrationSet, books: &Books, running: bool) -> Vec<VersionStatus> {
+    let newest = newest_known(set, books);
+    let mut versions: Vec<VersionStatus> = set
+        .migrations
+        .iter()
+        .map(|migration| VersionStatus {
+            version: Arc::clone(&migration.version),
+            state: state(migration, books, newest),
+        })
+        .chain(unknown(set, books).map(|version| VersionStatus {
+            version: version.into(),
+            state: VersionState::Unknown,
+        }))
+        .collect();
+    for progress in &books.progress {
+        let state = if running {
+            VersionState::Running
+        } else {
+            VersionState::Dirty
+        };
+        match versions
+            .iter_mut()
+            .find(|entry| *entry.version == *progress.version)
+        {
+            Some(entry) => entry.state = state,
+            None => versions.push(VersionStatus {
+                version: progress.version.as_str().into(),
+                state,
+            }),
+        }
+    }
+    versions.sort_by(|a, b| a.version.cmp(&b.version));
+    versions
+}
+
+impl From<&Progress> for Dirty {
+    fn from(progress: &Progress) -> Self {
+        Self {
+            version: progress.version.as_str().into(),
+            direction: progress.direction,
+            done: progress.done,
+            of: progress.total,
+            error: progress.error.clone(),
+        }
+    }
+}
+
+/// What ran of a migration that stopped half-way, and what to do next.
+pub(super) fn dirty(shard: ShardName, progress: &Progress) -> Failure {
+    let Progress {
+        version,
+        done,
+        total,
+        ..
+    } = progress;
+    let next = done + 1;
+    let what = match (progress.direction, progress.total) {
+        (Direction::Up, 0) => "its code stopped half-way".to_owned(),
+        (Direction::Down, 0) => "its code stopped half-way while it was reverted".to_owned(),
+        (direction, total) => {
+            let while_reverting = match direction {
+                Direction::Up => "",
+                Direction::Down => " while it was reverted",
+            };
+            let rest = match &progress.error {
+                Some(_) => format!("statement {next} failed"),
+                None if *done == total => "only its entry is missing".to_owned(),
+                None => format!("statement {next} may have run or not, since the runner was lost"),
+            };
+            format!(
+                "it stopped half-way{while_reverting}: {done} of its {total} statements have run, {rest}"
+            )
+        }
+    };
+    let resume = if *total == 0 {
+        String::new()
+    } else {
+        format!("--resume-from {next}, or ")
+    };
+    let failure = Failure::new(
+        FailureKind::Dirty,
+        format!(
+            "{what}; look at the database, then run `diesel-sharded migration repair {shard} {version} {resume}--mark applied or --mark reverted`"
+        ),
+    )
+    .of_version(&version.as_str().into());
+    match &progress.error {
+        Some(error) => failure.said(error.clone()),
+        None => failure,
+    }
+}
+
+/// A step as a plan shows it.
+pub(super) fn step(set: &MigrationSet, task: Task) -> Step {
+    let migration = &set.migrations[task.at];
+    let (in_transaction, sql) = match (&migration.body, task.direction) {
+        (Body::Sql { up: script, .. }, Direction::Up)
+        | (
+            Body::Sql {
+                down: Some(script), ..
+            },
+            Direction::Down,
+        ) => (
+            script.in_transaction,
+            match &script.statements {
+                Some(statements) => statements
+                    .iter()
+                    .map(|statement| Arc::clone(&statement.text))
+                    .collect(),
+                None => vec![Arc::clone(&script.text)],
+            },
+        ),
+        (Body::Sql { down: None, .. }, Direction::Down) => (true, Vec::new()),
+        (Body::Code(code), _) => (code.run_in_transaction(), Vec::new()),
+    };
+    Step {
+        version: Arc::clone(&migration.version),
+        name: Arc::clone(&migration.name),
+        direction: task.direction,
+        in_transaction,
+        sql,
+    }
+}

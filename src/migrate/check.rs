@@ -1,0 +1,295 @@
+//! Looks at databases without changing them: the preflight, the plan, the status.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::assess::{Assessment, assess, step};
+use super::event::{Event, Holder, Observer};
+use super::migrator::{Inner, Migrator, Target};
+use super::options::Options;
+use super::plan::{Action, Plan, ShardPlan};
+use super::report::{Failure, FailureKind};
+use super::session::{Books, Session, bookkeeping};
+use crate::driver::IdentityRow;
+use crate::driver::identity::compare as compare_identity;
+use crate::error::Error;
+use crate::topology::{ShardState, UrlKind};
+
+/// How many databases are looked at at the same time: what takes time is their answers.
+const LOOKS: usize = 8;
+
+/// What a look at a database found.
+#[derive(Debug, Default)]
+pub(super) struct Look {
+    pub(super) books: Books,
+    /// Somebody migrates it at the moment.
+    pub(super) holder: Option<Holder>,
+}
+
+/// A database, looked at, and what an action means for it.
+#[derive(Debug)]
+pub(super) struct Checked {
+    pub(super) assessment: Assessment,
+    /// There is something to do beside migrations: tables of ours, whose data it is.
+    pub(super) needs_books: bool,
+}
+
+impl Checked {
+    pub(super) fn is_up_to_date(&self) -> bool {
+        self.assessment.tasks.is_empty() && !self.needs_books
+    }
+
+    /// Whether it is only out of reach.
+    pub(super) fn is_unreachable(&self) -> bool {
+        let failures = &self.assessment.failures;
+        !failures.is_empty() && failures.iter().all(is_unreachable)
+    }
+}
+
+/// Whether a shard with this failure may be left out.
+pub(super) fn is_unreachable(failure: &Failure) -> bool {
+    matches!(
+        failure.kind,
+        FailureKind::Unreachable | FailureKind::ConnectionLost | FailureKind::Closed
+    )
+}
+
+/// Does one thing for each item, on some threads; the answers come in the order of the items.
+pub(super) fn each<T: Sync, R: Send>(
+    items: &[T],
+    threads: usize,
+    work: impl Fn(&T) -> R + Sync,
+) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let results: Mutex<Vec<(usize, R)>> = Mutex::new(Vec::with_capacity(items.len()));
+    let worker = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(at) else {
+                return;
+            };
+            let result = work(item);
+            let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+            results.push((at, result));
+        }
+    };
+    let threads = threads.clamp(1, items.len().max(1));
+    if threads == 1 {
+        worker();
+    } else {
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(worker);
+            }
+        });
+    }
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.sort_by_key(|(at, _)| *at);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// How many threads look at databases, where so many work on them.
+pub(super) fn lookers(options: &Options) -> usize {
+    options.parallel.max(LOOKS)
+}
+
+/// Reads what is recorded in a database. A SQLite file that is not there yet is an empty database,
+/// and is not made.
+pub(super) fn look(target: &Target) -> Result<Look, Failure> {
+    if let Some(file) = &target.file
+        && Session::supports(UrlKind::Sqlite).is_ok()
+        && !file.exists()
+    {
+        return match file.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
+                Err(Failure::new(
+                    FailureKind::Unreachable,
+                    format!(
+                        "the folder {} of the database does not exist: make it, or correct the url",
+                        folder.display()
+                    ),
+                ))
+            }
+            _ => Ok(Look::default()),
+        };
+    }
+    let mut session = Session::open(&target.spec, target.kind)?;
+    let mut look = Look {
+        books: read(&mut session)?,
+        holder: None,
+    };
+    if look.books.progress.is_empty() {
+        return Ok(look);
+    }
+    // What has begun and not ended is either dirty, or somebody's work at this moment. Whoever has
+    // just finished has taken the entry away before the lock, so a second look decides.
+    look.holder = session.holder(target.file.as_deref())?;
+    if look.holder.is_none() {
+        let again = read(&mut session)?;
+        let begun = look.books.progress.clone();
+        look.books = again;
+        if look.books.progress != begun {
+            look.holder = session.holder(target.file.as_deref())?;
+        }
+    }
+    Ok(look)
+}
+
+pub(super) fn read(session: &mut Session) -> Result<Books, Failure> {
+    session
+        .read_books()
+        .map_err(|error| bookkeeping("reading what is recorded in the database", &error))
+}
+
+/// Compares whose data a database holds with what the topology takes it for.
+pub(super) fn check_identity(
+    inner: &Inner,
+    target: &Target,
+    rows: &[IdentityRow],
+) -> Result<(), Failure> {
+    for shard in &target.shards {
+        compare_identity(&inner.snapshot, *shard, rows).map_err(|error| {
+            let kind = match error {
+                Error::PlacementChanged { .. } => FailureKind::PlacementChanged,
+                _ => FailureKind::WrongDatabase,
+            };
+            Failure::new(kind, error.to_string())
+        })?;
+    }
+    Ok(())
+}
+
+/// Whether the database does not say yet whose data it holds.
+pub(super) fn needs_identity(target: &Target, rows: &[IdentityRow]) -> bool {
+    target.identity.iter().any(|wanted| {
+        !rows.iter().any(|row| {
+            row.shard == wanted.shard
+                && row.keyspace == wanted.keyspace
+                && row.fingerprint == wanted.fingerprint
+        })
+    })
+}
+
+/// A shard that takes no work takes no migrations either.
+fn check_state(target: &Target) -> Result<(), Failure> {
+    match target.state {
+        ShardState::Open => Ok(()),
+        state => Err(Failure::new(
+            FailureKind::Closed,
+            format!(
+                "the shard is {} by configuration: open it, or leave it out",
+                state.as_str()
+            ),
+        )),
+    }
+}
+
+/// Looks at a database and finds out what an action means for it.
+pub(super) fn check(inner: &Inner, target: &Target, action: Action, options: &Options) -> Checked {
+    let refused = |failure: Failure| Checked {
+        assessment: Assessment {
+            tasks: Vec::new(),
+            failures: vec![failure],
+        },
+        needs_books: false,
+    };
+    let looked = check_state(target)
+        .and_then(|()| look(target))
+        .and_then(|look| {
+            check_identity(inner, target, &look.books.identity)?;
+            Ok(look)
+        });
+    match looked {
+        Ok(look) => {
+            let mut assessment = assess(action, target.shard(), &target.set, &look.books, options);
+            if look.holder.is_some() {
+                // Somebody is at it: what counts is what will be there when they have finished.
+                assessment
+                    .failures
+                    .retain(|failure| failure.kind != FailureKind::Dirty);
+            }
+            Checked {
+                assessment,
+                needs_books: !look.books.is_set_up || needs_identity(target, &look.books.identity),
+            }
+        }
+        Err(failure) => refused(failure),
+    }
+}
+
+/// Looks at all databases; tells each.
+pub(super) fn preflight(
+    inner: &Inner,
+    targets: &[&Target],
+    action: Action,
+    options: &Options,
+    observer: &Observer<'_>,
+) -> Vec<Checked> {
+    observer(&Event::Preflight {
+        databases: targets.len(),
+    });
+    let mut checked = each(targets, lookers(options), |target| {
+        check(inner, target, action, options)
+    });
+    if !options.force && !matches!(action, Action::Run) {
+        compare_reverts(targets, &mut checked);
+    }
+    for (target, checked) in targets.iter().zip(&checked) {
+        observer(&Event::Checked {
+            shard: target.shard(),
+            steps: checked.assessment.tasks.len(),
+            failures: checked.assessment.failures.clone(),
+        });
+    }
+    checked
+}
+
+/// Databases with the same migrations have to revert the same ones.
+fn compare_reverts(targets: &[&Target], checked: &mut [Checked]) {
+    for at in 0..targets.len() {
+        let other = (0..targets.len()).find(|other| {
+            std::sync::Arc::ptr_eq(&targets[at].set, &targets[*other].set)
+                && checked[at].assessment.tasks != checked[*other].assessment.tasks
+                && !checked[at].is_unreachable()
+                && !checked[*other].is_unreachable()
+        });
+        if let Some(other) = other {
+            let failure = Failure::new(
+                FailureKind::ShardsDiffer,
+                format!(
+                    "its last versions are not those of shard {}: bring both to the same version first, or force it, and each shard reverts its own last ones",
+                    targets[other].shard()
+                ),
+            );
+            checked[at].assessment.failures.push(failure);
+        }
+    }
+}
+
+impl Migrator {
+    /// What an action would do, database by database, and what stands against it. Reads only.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownShard`] for a name in the options.
+    pub fn plan(&self, action: Action, options: &Options) -> Result<Plan, Error> {
+        let targets = self.chosen(options)?;
+        let checked = preflight(&self.inner, &targets, action, options, &|_| {});
+        let shards = targets
+            .iter()
+            .zip(checked)
+            .map(|(target, checked)| ShardPlan {
+                shard: target.shard(),
+                also: target.also().to_vec(),
+                steps: checked
+                    .assessment
+                    .tasks
+                    .iter()
+                    .map(|task| step(&target.set, *task))
+                    .collect(),
+                failures: checked.assessment.failures,
+            })
+            .collect();
+        Ok(Plan { shards })
+    }
+}

@@ -1,0 +1,145 @@
+//! What the databases really look like.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use super::check::{each, lookers};
+use super::migrator::Migrator;
+use super::options::Options;
+use super::report::Failure;
+use super::session::{Session, bookkeeping};
+use super::source::hex;
+use crate::error::Error;
+use crate::name::ShardName;
+
+/// The real schema of each database, compared.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct SchemaReport {
+    /// One entry for each database, sorted by the name of its first shard.
+    pub shards: Vec<ShardSchema>,
+}
+
+impl SchemaReport {
+    /// Whether every database could be read, and those that have the same migrations look the same.
+    #[must_use]
+    pub fn agrees(&self) -> bool {
+        self.shards.iter().all(|shard| {
+            shard.failures.is_empty() && shard.missing.is_empty() && shard.extra.is_empty()
+        })
+    }
+}
+
+/// The real schema of one database.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct ShardSchema {
+    /// The shard; where several share the database, the first by name.
+    pub shard: ShardName,
+    /// The other shards on the same database.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<ShardName>,
+    /// SHA-256 over everything that makes up the schema, in hexadecimal; what this crate and Diesel
+    /// keep for themselves has no part in it. Empty where the database could not be read.
+    pub fingerprint: String,
+    /// The shard this one was compared with: of the databases with the same migrations, one that
+    /// looks as most of them do.
+    pub reference: ShardName,
+    /// What the reference has and this database has not, one line for each thing.
+    pub missing: Vec<String>,
+    /// What this database has and the reference has not.
+    pub extra: Vec<String>,
+    /// Why the database could not be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<Failure>,
+}
+
+impl Migrator {
+    /// Reads the real schema of each chosen database and compares those that have the same
+    /// migrations; what somebody changed by hand is found here and nowhere else.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownShard`] for a name in the options.
+    pub fn schema(&self, options: &Options) -> Result<SchemaReport, Error> {
+        let targets = self.chosen(options)?;
+        let read = each(&targets, lookers(options), |target| {
+            // Reading a database that is not there would make it.
+            if target.file.as_ref().is_some_and(|file| !file.exists()) {
+                return Ok(Vec::new());
+            }
+            Session::open(&target.spec, target.kind)?
+                .schema()
+                .map_err(|error| bookkeeping("reading the schema", &error))
+        });
+        let mut shards: Vec<ShardSchema> = targets
+            .iter()
+            .zip(&read)
+            .map(|(target, read)| ShardSchema {
+                shard: target.shard(),
+                also: target.also().to_vec(),
+                fingerprint: read
+                    .as_ref()
+                    .map_or_else(|_| String::new(), |lines| fingerprint(lines)),
+                reference: target.shard(),
+                missing: Vec::new(),
+                extra: Vec::new(),
+                failures: read.as_ref().err().cloned().into_iter().collect(),
+            })
+            .collect();
+        for at in 0..targets.len() {
+            let Ok(own) = &read[at] else {
+                continue;
+            };
+            let alike: Vec<usize> = (0..targets.len())
+                .filter(|other| {
+                    Arc::ptr_eq(&targets[at].set, &targets[*other].set) && read[*other].is_ok()
+                })
+                .collect();
+            let Some(reference) = most_common(&alike, &shards) else {
+                continue;
+            };
+            let Ok(model) = &read[reference] else {
+                continue;
+            };
+            shards[at].reference = shards[reference].shard;
+            shards[at].missing = without(model, own);
+            shards[at].extra = without(own, model);
+        }
+        Ok(SchemaReport { shards })
+    }
+}
+
+/// The first of those that look as most do.
+fn most_common(alike: &[usize], shards: &[ShardSchema]) -> Option<usize> {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    for at in alike {
+        *counts.entry(&shards[*at].fingerprint).or_default() += 1;
+    }
+    let most = counts.values().max()?;
+    alike
+        .iter()
+        .copied()
+        .find(|at| counts.get(shards[*at].fingerprint.as_str()) == Some(most))
+}
+
+/// The lines of one sorted list that another has not.
+fn without(lines: &[String], others: &[String]) -> Vec<String> {
+    lines
+        .iter()
+        .filter(|line| others.binary_search(line).is_err())
+        .cloned()
+        .collect()
+}
+
+fn fingerprint(lines: &[String]) -> String {
+    let mut hash = Sha256::new();
+    for line in lines {
+        hash.update(line.as_bytes());
+        hash.update(b"\n");
+    }
+    hex(&hash.finalize())
+}

@@ -1,0 +1,255 @@
+//! Reading and writing what is recorded in a database.
+
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use diesel::connection::SimpleConnection;
+use diesel::migration::MigrationConnection;
+use diesel::prelude::*;
+use diesel::sql_types::Text;
+
+use super::tables::{
+    __diesel_schema_migrations as schema_migrations, diesel_sharded_internal as internal,
+    diesel_sharded_migration as migration, diesel_sharded_progress as progress,
+};
+use super::{Session, tables};
+use crate::blocking::{IdentityRow, NodeConnection};
+use crate::migrate::event::Direction;
+use crate::migrate::source::Migration;
+
+/// Everything that is recorded in one database.
+#[derive(Clone, Debug, Default)]
+pub(in crate::migrate) struct Books {
+    /// By Diesel's table; what else is known of each, by ours.
+    pub(in crate::migrate) applied: BTreeMap<String, Applied>,
+    pub(in crate::migrate) progress: Vec<Progress>,
+    pub(in crate::migrate) identity: Vec<IdentityRow>,
+    /// Every table that is kept is there.
+    pub(in crate::migrate) is_set_up: bool,
+}
+
+/// What is remembered of an applied migration, beside its version.
+#[derive(Clone, Debug, Default)]
+pub(in crate::migrate) struct Applied {
+    /// Empty where somebody else applied it.
+    pub(in crate::migrate) name: Option<String>,
+    pub(in crate::migrate) checksum: Option<String>,
+}
+
+/// A migration that has begun and not ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::migrate) struct Progress {
+    pub(in crate::migrate) version: String,
+    pub(in crate::migrate) name: String,
+    pub(in crate::migrate) direction: Direction,
+    /// Statements that have certainly run.
+    pub(in crate::migrate) done: usize,
+    pub(in crate::migrate) total: usize,
+    pub(in crate::migrate) error: Option<String>,
+    pub(in crate::migrate) started_at: i64,
+}
+
+fn number(value: usize) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// Seconds since 1970.
+pub(in crate::migrate) fn now() -> i64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| i64::try_from(time.as_secs()).unwrap_or(i64::MAX))
+}
+
+impl Session {
+    /// Reads everything that is recorded; changes nothing, also where nothing is recorded yet.
+    pub(in crate::migrate) fn read_books(&mut self) -> QueryResult<Books> {
+        let kind = self.kind;
+        let there: Vec<String> =
+            diesel::dsl::sql::<Text>(&tables::there(kind)).load(&mut self.conn)?;
+        let is_there = |name: &str| there.iter().any(|table| table == name);
+        let mut books = Books::default();
+        if is_there("__diesel_schema_migrations") {
+            let versions: Vec<String> = schema_migrations::table
+                .select(schema_migrations::version)
+                .load(&mut self.conn)?;
+            books.applied = versions
+                .into_iter()
+                .map(|version| (version, Applied::default()))
+                .collect();
+        }
+        if is_there("diesel_sharded_migration") {
+            let known: Vec<(String, String, Option<String>)> = migration::table
+                .select((migration::version, migration::name, migration::checksum))
+                .load(&mut self.conn)?;
+            for (version, name, checksum) in known {
+                // Where Diesel's own tool has reverted it, ours is out of date.
+                if let Some(applied) = books.applied.get_mut(&version) {
+                    applied.name = Some(name);
+                    applied.checksum = checksum;
+                }
+            }
+        }
+        if is_there("diesel_sharded_progress") {
+            books.progress = self.read_progress()?;
+        }
+        if is_there("diesel_sharded_identity") {
+            books.identity = self.conn.read_identity()?;
+        }
+        if is_there("diesel_sharded_internal") {
+            let versions: Vec<String> = internal::table
+                .select(internal::version)
+                .load(&mut self.conn)?;
+            books.is_set_up = is_there("__diesel_schema_migrations")
+                && tables::internal(kind)
+                    .iter()
+                    .all(|(version, _)| versions.iter().any(|known| known == version));
+        }
+        Ok(books)
+    }
+
+    /// Reads which migrations have begun and not ended.
+    pub(in crate::migrate) fn read_progress(&mut self) -> QueryResult<Vec<Progress>> {
+        type Row = (String, String, String, i64, i64, Option<String>, i64);
+        let rows: Vec<Row> = progress::table
+            .order(progress::version)
+            .load(&mut self.conn)?;
+        let count = |value: i64| usize::try_from(value).unwrap_or(0);
+        let progress = rows.into_iter().map(|row| Progress {
+            version: row.0,
+            name: row.1,
+            direction: match row.2.as_str() {
+                "down" => Direction::Down,
+                _ => Direction::Up,
+            },
+            done: count(row.3),
+            total: count(row.4),
+            error: row.5,
+            started_at: row.6,
+        });
+        Ok(progress.collect())
+    }
+
+    /// Makes every table that is kept and not there.
+    pub(in crate::migrate) fn set_up(&mut self) -> QueryResult<()> {
+        self.transact(|session| {
+            session.conn.setup()?;
+            let own = tables::internal(session.kind);
+            // The first one makes the table in which they are recorded.
+            session.conn.batch_execute(own[0].1)?;
+            let known: Vec<String> = internal::table
+                .select(internal::version)
+                .load(&mut session.conn)?;
+            for (version, text) in own {
+                if known.iter().any(|known| known == version) {
+                    continue;
+                }
+                session.conn.batch_execute(text)?;
+                diesel::insert_into(internal::table)
+                    .values(internal::version.eq(version))
+                    .execute(&mut session.conn)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Writes whose data the database holds.
+    pub(in crate::migrate) fn identify(&mut self, rows: &[IdentityRow]) -> QueryResult<()> {
+        self.conn.write_identity(rows)
+    }
+
+    /// Records that a migration is applied, or is not any more, and that it is not under way. To be
+    /// called in a transaction.
+    pub(in crate::migrate) fn record(
+        &mut self,
+        of: &Migration,
+        direction: Direction,
+    ) -> QueryResult<()> {
+        let version = &*of.version;
+        diesel::delete(progress::table.filter(progress::version.eq(version)))
+            .execute(&mut self.conn)?;
+        self.forget(version)?;
+        if direction == Direction::Up {
+            diesel::insert_into(schema_migrations::table)
+                .values(schema_migrations::version.eq(version))
+                .execute(&mut self.conn)?;
+            diesel::insert_into(migration::table)
+                .values((
+                    migration::version.eq(version),
+                    migration::name.eq(&*of.name),
+                    migration::checksum.eq(of.checksum()),
+                    migration::applied_at.eq(now()),
+                ))
+                .execute(&mut self.conn)?;
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self, version: &str) -> QueryResult<()> {
+        diesel::delete(schema_migrations::table.filter(schema_migrations::version.eq(version)))
+            .execute(&mut self.conn)?;
+        diesel::delete(migration::table.filter(migration::version.eq(version)))
+            .execute(&mut self.conn)?;
+        Ok(())
+    }
+
+    /// [`record`](Self::record) in a transaction of its own.
+    pub(in crate::migrate) fn record_now(
+        &mut self,
+        of: &Migration,
+        direction: Direction,
+    ) -> QueryResult<()> {
+        self.transact(|session| session.record(of, direction))
+    }
+
+    /// Records that a version is not applied, and not under way, whoever knows it.
+    pub(in crate::migrate) fn erase_now(&mut self, version: &str) -> QueryResult<()> {
+        self.transact(|session| {
+            diesel::delete(progress::table.filter(progress::version.eq(version)))
+                .execute(&mut session.conn)?;
+            session.forget(version)
+        })
+    }
+
+    /// Records that a migration outside of a transaction is under way.
+    pub(in crate::migrate) fn begin_progress(&mut self, row: &Progress) -> QueryResult<()> {
+        self.transact(|session| {
+            diesel::delete(progress::table.filter(progress::version.eq(&row.version)))
+                .execute(&mut session.conn)?;
+            diesel::insert_into(progress::table)
+                .values((
+                    progress::version.eq(&row.version),
+                    progress::name.eq(&row.name),
+                    progress::direction.eq(row.direction.as_str()),
+                    progress::done.eq(number(row.done)),
+                    progress::total.eq(number(row.total)),
+                    progress::error.eq(row.error.as_deref()),
+                    progress::started_at.eq(row.started_at),
+                ))
+                .execute(&mut session.conn)?;
+            Ok(())
+        })
+    }
+
+    /// Records how many of its statements have run.
+    pub(in crate::migrate) fn advance(&mut self, version: &str, done: usize) -> QueryResult<()> {
+        diesel::update(progress::table.filter(progress::version.eq(version)))
+            .set(progress::done.eq(number(done)))
+            .execute(&mut self.conn)
+            .map(|_| ())
+    }
+
+    /// Records why it stopped.
+    pub(in crate::migrate) fn stopped(&mut self, version: &str, error: &str) -> QueryResult<()> {
+        diesel::update(progress::table.filter(progress::version.eq(version)))
+            .set(progress::error.eq(error))
+            .execute(&mut self.conn)
+            .map(|_| ())
+    }
+
+    /// Forgets a migration of which nothing has run.
+    pub(in crate::migrate) fn withdraw(&mut self, version: &str) -> QueryResult<()> {
+        diesel::delete(progress::table.filter(progress::version.eq(version)))
+            .execute(&mut self.conn)
+            .map(|_| ())
+    }
+}

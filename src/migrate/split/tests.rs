@@ -1,0 +1,205 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const ALL: [UrlKind; 3] = [UrlKind::Sqlite, UrlKind::Postgres, UrlKind::Mysql];
+
+fn texts(text: &str, kind: UrlKind) -> Vec<String> {
+    split(text, kind)
+        .unwrap_or_else(|error| panic!("{kind:?}: {error}: {text}"))
+        .into_iter()
+        .map(|statement| statement.text.to_string())
+        .collect()
+}
+
+/// Each of these is one statement, so the three in a row are three.
+fn is_one(statement: &str, kind: UrlKind) {
+    let around = format!("SELECT 1;\n{statement};\nSELECT 2;\n");
+    assert_eq!(
+        texts(&around, kind),
+        ["SELECT 1", statement, "SELECT 2"],
+        "{kind:?}"
+    );
+    assert_eq!(texts(statement, kind), [statement], "{kind:?}");
+}
+
+#[test]
+fn a_semicolon_in_a_string_name_or_comment_is_none() {
+    for kind in ALL {
+        for one in [
+            "SELECT 'a;b'",
+            "SELECT 'it''s; fine'",
+            "SELECT /* a; b */ 1",
+            "SELECT 1 -- a; b\n + 2",
+            "-- first; a comment\nSELECT 1",
+            "SELECT 'ä;ö', 'ß', '😀;'",
+        ] {
+            is_one(one, kind);
+        }
+    }
+    is_one("SELECT \"a;b\"", UrlKind::Postgres);
+    is_one("SELECT \"a;b\"", UrlKind::Sqlite);
+    is_one("SELECT \"a;b\"", UrlKind::Mysql);
+    is_one("SELECT [a;b]", UrlKind::Sqlite);
+    is_one("SELECT `a;b`", UrlKind::Sqlite);
+    is_one("SELECT `a;b`", UrlKind::Mysql);
+    is_one("SELECT 1 # a; b\n + 2", UrlKind::Mysql);
+    is_one(r"SELECT 'it\'s; fine'", UrlKind::Mysql);
+    is_one(r"SELECT E'it\'s; fine'", UrlKind::Postgres);
+    is_one("SELECT /* a /* b; */ c; */ 1", UrlKind::Postgres);
+    is_one("SELECT '\\'", UrlKind::Sqlite);
+    is_one("SELECT '\\'", UrlKind::Postgres);
+    is_one("SELECT 5--1", UrlKind::Mysql);
+}
+
+#[test]
+fn bodies_of_postgres_functions_are_whole() {
+    for one in [
+        "CREATE FUNCTION f() RETURNS int LANGUAGE plpgsql AS $$ BEGIN PERFORM 1; RETURN 2; END; $$",
+        "DO $body$ BEGIN EXECUTE $q$ SELECT 1; $q$; END; $body$",
+        "CREATE OR REPLACE FUNCTION f() RETURNS int LANGUAGE sql BEGIN ATOMIC SELECT 1; SELECT CASE WHEN true THEN 1 ELSE 2 END; END",
+        "CREATE PROCEDURE p() LANGUAGE sql BEGIN ATOMIC INSERT INTO t VALUES (1); END",
+        "CREATE RULE r AS ON INSERT TO t DO ALSO (INSERT INTO a VALUES (1); INSERT INTO b VALUES (2))",
+        "CREATE FUNCTION begin() RETURNS int LANGUAGE sql AS 'SELECT 1; SELECT 2'",
+        "CREATE INDEX CONCURRENTLY i ON t (a) WHERE b <> ';'",
+        "ALTER TABLE t ADD CHECK (a ? 'b' AND c @> '{}' AND d #>> '{a;b}' = $$x;y$$)",
+    ] {
+        is_one(one, UrlKind::Postgres);
+    }
+}
+
+#[test]
+fn bodies_of_sqlite_triggers_are_whole() {
+    for one in [
+        "CREATE TRIGGER t AFTER INSERT ON a BEGIN UPDATE b SET n = 1; DELETE FROM c; END",
+        "CREATE TEMP TRIGGER IF NOT EXISTS t AFTER UPDATE OF x ON a FOR EACH ROW WHEN NEW.x > 1 BEGIN SELECT CASE WHEN NEW.x THEN RAISE(ABORT, 'no; never') END; END",
+        "create trigger t after insert on a begin insert into b values (new.begin, new.end, case new.x when 1 then 2 else 3 end); end",
+        "CREATE TRIGGER t BEFORE DELETE ON a BEGIN SELECT 1 AS \"end\"; SELECT end FROM c; END",
+    ] {
+        is_one(one, UrlKind::Sqlite);
+    }
+}
+
+#[test]
+fn bodies_of_mysql_routines_need_no_delimiter() {
+    for one in [
+        "CREATE TRIGGER t BEFORE INSERT ON a FOR EACH ROW SET NEW.x = 1",
+        "CREATE TRIGGER t BEFORE INSERT ON a FOR EACH ROW BEGIN SET NEW.x = 1; SET NEW.y = 2; END",
+        "CREATE TRIGGER t BEFORE INSERT ON a FOR EACH ROW IF NEW.x < 0 THEN SET NEW.x = 0; END IF",
+        "CREATE DEFINER = `root`@`localhost` TRIGGER t AFTER UPDATE ON a FOR EACH ROW BEGIN IF NEW.x THEN BEGIN DELETE FROM b; END; END IF; END",
+        "CREATE PROCEDURE p(n INT) BEGIN DECLARE i INT DEFAULT 0; WHILE i < n DO SET i = i + 1; END WHILE; REPEAT SET i = i - 1; UNTIL i = 0 END REPEAT; END",
+        "CREATE PROCEDURE p() BEGIN again: LOOP LEAVE again; END LOOP again; CASE 1 WHEN 1 THEN SELECT 1; ELSE BEGIN END; END CASE; END",
+        "CREATE OR REPLACE FUNCTION f(a INT) RETURNS INT DETERMINISTIC BEGIN RETURN IF(a > 1, CASE a WHEN 2 THEN 3 ELSE 4 END, REPEAT('x', 2)); END",
+        "CREATE FUNCTION f(a INT) RETURNS INT DETERMINISTIC RETURN IF(a > 1, 2, 3)",
+        "CREATE PROCEDURE IF NOT EXISTS p() SELECT 1",
+        "CREATE PROCEDURE p() IF 1 THEN SELECT 1; ELSEIF 2 THEN SELECT 2; ELSE SELECT 3; END IF",
+        "CREATE EVENT e ON SCHEDULE EVERY 1 HOUR DO BEGIN DELETE FROM a; DELETE FROM b; END",
+        "CREATE TABLE IF NOT EXISTS begin_end (a INT)",
+    ] {
+        is_one(one, UrlKind::Mysql);
+    }
+}
+
+#[test]
+fn a_line_of_the_mysql_client_is_told() {
+    let problem = split("DELIMITER //\nSELECT 1 //\n", UrlKind::Mysql).unwrap_err();
+    assert!(problem.contains("DELIMITER"), "{problem}");
+}
+
+#[test]
+fn transactions_by_hand_are_statements_and_not_bodies() {
+    for kind in [UrlKind::Sqlite, UrlKind::Postgres, UrlKind::Mysql] {
+        let found = split("BEGIN; SELECT CASE WHEN 1=1 THEN 2 END; COMMIT;", kind).unwrap();
+        assert_eq!(found.len(), 3, "{kind:?}");
+        let controls: Vec<bool> = found
+            .iter()
+            .map(|statement| statement.is_transaction_control(kind))
+            .collect();
+        assert_eq!(controls, [true, false, true]);
+    }
+    let of = |text: &str| {
+        split(text, UrlKind::Postgres).unwrap()[0].is_transaction_control(UrlKind::Postgres)
+    };
+    assert!(of("start transaction isolation level serializable"));
+    assert!(of("end"));
+    assert!(of("rollback"));
+    assert!(!of("rollback to savepoint a"));
+    assert!(!of("prepare p as select 1"));
+}
+
+#[test]
+fn nothing_but_comments_is_no_statement() {
+    for kind in ALL {
+        for text in [
+            "",
+            " \n\t",
+            ";;;",
+            "-- only\n",
+            "/* only */;\n-- more",
+            "\u{feff}",
+        ] {
+            assert!(texts(text, kind).is_empty(), "{kind:?} {text:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_closed_is_told() {
+    for kind in ALL {
+        assert!(split("SELECT 'a; SELECT 2;", kind).is_err(), "{kind:?}");
+        assert!(split("SELECT 1 /* a; SELECT 2;", kind).is_err(), "{kind:?}");
+    }
+    assert!(split("SELECT $a$ b; SELECT 2;", UrlKind::Postgres).is_err());
+}
+
+#[test]
+fn line_ends_of_every_kind_keep_their_place() {
+    let text = "CREATE TABLE a (x INT);\r\nCREATE TABLE ä (y INT);\r\n\r\n-- ü;\r\nCREATE TABLE b (z INT);\r\n";
+    for kind in ALL {
+        assert_eq!(
+            texts(text, kind),
+            [
+                "CREATE TABLE a (x INT)",
+                "CREATE TABLE ä (y INT)",
+                "-- ü;\r\nCREATE TABLE b (z INT)"
+            ]
+        );
+    }
+}
+
+proptest! {
+    /// Statements made of pieces that hide semicolons come out as they went in.
+    #[test]
+    fn statements_come_out_as_they_went_in(
+        pieces in prop::collection::vec(
+            prop::collection::vec(
+                prop::sample::select(vec![
+                    "a", "'x;y'", "'ä''😀;'", "/* c; */", "(1, (2))", "\n", ", ", "CASE", "END", "BEGIN", "1.5e3", "<>", "x'00'",
+                ]),
+                1..8,
+            ),
+            1..6,
+        ),
+        which in 0usize..3,
+    ) {
+        let kind = ALL[which];
+        let statements: Vec<String> = pieces
+            .iter()
+            .map(|parts| format!("SELECT {}", parts.join(" ")).trim().to_owned())
+            .collect();
+        prop_assert_eq!(texts(&statements.join(";\n"), kind), statements);
+    }
+
+    /// Whatever the text, nothing is lost and nothing panics.
+    #[test]
+    fn nothing_is_lost(text in ".{0,80}", which in 0usize..3) {
+        if let Ok(statements) = split(&text, ALL[which]) {
+            let mut rest = text.as_str();
+            for statement in statements {
+                let at = rest.find(&*statement.text);
+                prop_assert!(at.is_some());
+                rest = &rest[at.unwrap_or(0) + statement.text.len()..];
+            }
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Which shard has which versions.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::Serialize;
+
+use super::assess::row;
+use super::check::{check_identity, each, look, lookers};
+use super::event::{Direction, Holder};
+use super::migrator::Migrator;
+use super::options::Options;
+use super::report::Failure;
+use crate::error::Error;
+use crate::name::ShardName;
+
+/// A matrix of databases and versions.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Status {
+    /// Every version that any source or any database knows, oldest first.
+    pub versions: Vec<VersionName>,
+    /// One row for each database, sorted by the name of its first shard.
+    pub shards: Vec<ShardStatus>,
+}
+
+impl Status {
+    /// Whether every database could be read and has exactly what its sources say.
+    #[must_use]
+    pub fn is_up_to_date(&self) -> bool {
+        self.shards.iter().all(ShardStatus::is_up_to_date)
+    }
+}
+
+/// One column of the matrix.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[non_exhaustive]
+pub struct VersionName {
+    /// The version, without dashes.
+    pub version: Arc<str>,
+    /// The name of its folder, where a source has it; else what a database remembers, or nothing.
+    pub name: Option<Arc<str>>,
+}
+
+/// One row of the matrix.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct ShardStatus {
+    /// The shard; where several share the database, the first by name.
+    pub shard: ShardName,
+    /// The other shards on the same database.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<ShardName>,
+    /// The versions that concern this database, oldest first.
+    pub versions: Vec<VersionStatus>,
+    /// Migrations that stopped half-way.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dirty: Vec<Dirty>,
+    /// Whoever migrates this database at the moment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub locked_by: Option<Holder>,
+    /// Why the database could not be read, or whose it is instead.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<Failure>,
+}
+
+impl ShardStatus {
+    /// The state of a version; `None` where it does not concern this database.
+    #[must_use]
+    pub fn state(&self, version: &str) -> Option<VersionState> {
+        self.versions
+            .binary_search_by(|entry| (*entry.version).cmp(version))
+            .ok()
+            .map(|at| self.versions[at].state)
+    }
+
+    /// Whether the database could be read and has exactly what its sources say.
+    #[must_use]
+    pub fn is_up_to_date(&self) -> bool {
+        self.failures.is_empty()
+            && self.dirty.is_empty()
+            && self
+                .versions
+                .iter()
+                .all(|entry| entry.state == VersionState::Applied)
+    }
+
+    /// Whether something is wrong that `run` would not put right by itself: unknown, edited,
+    /// diverged or dirty versions.
+    #[must_use]
+    pub fn has_diverged(&self) -> bool {
+        !self.dirty.is_empty()
+            || self
+                .versions
+                .iter()
+                .any(|entry| !matches!(entry.state, VersionState::Applied | VersionState::Pending))
+    }
+}
+
+/// One cell of the matrix.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct VersionStatus {
+    /// The version.
+    pub version: Arc<str>,
+    /// Its state.
+    pub state: VersionState,
+}
+
+/// The state of one version on one database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum VersionState {
+    /// It is applied.
+    Applied,
+    /// It is not applied, and nothing newer is.
+    Pending,
+    /// It is not applied although something newer is: the shard has diverged.
+    Diverged,
+    /// It is applied, and no source knows it.
+    Unknown,
+    /// It was applied with another text than it has now.
+    Edited,
+    /// It stopped half-way.
+    Dirty,
+    /// Another runner is in the middle of it.
+    Running,
+}
+
+impl VersionState {
+    /// The state as a word, as in JSON.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Applied => "applied",
+            Self::Pending => "pending",
+            Self::Diverged => "diverged",
+            Self::Unknown => "unknown",
+            Self::Edited => "edited",
+            Self::Dirty => "dirty",
+            Self::Running => "running",
+        }
+    }
+}
+
+/// A migration that stopped half-way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Dirty {
+    /// Its version.
+    pub version: Arc<str>,
+    /// Up or down.
+    pub direction: Direction,
+    /// How many of its statements have certainly run.
+    pub done: usize,
+    /// How many statements it had; 0 where it is code.
+    pub of: usize,
+    /// What the database said. `None` where the runner was killed or lost its connection: then the
+    /// statement after the last one that is done may have run or not.
+    pub error: Option<String>,
+}
+
+impl Migrator {
+    /// Which shard has which versions. Reads only, and waits for no lock.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownShard`] for a name in the options.
+    pub fn status(&self, options: &Options) -> Result<Status, Error> {
+        let targets = self.chosen(options)?;
+        // A name that a database remembers of a version that no source has any more.
+        let remembered: Mutex<BTreeMap<Arc<str>, Option<Arc<str>>>> = Mutex::default();
+        let shards = each(&targets, lookers(options), |target| {
+            let mut status = ShardStatus {
+                shard: target.shard(),
+                also: target.also().to_vec(),
+                versions: Vec::new(),
+                dirty: Vec::new(),
+                locked_by: None,
+                failures: Vec::new(),
+            };
+            match look(target) {
+                Ok(look) => {
+                    if let Err(failure) = check_identity(&self.inner, target, &look.books.identity)
+                    {
+                        status.failures.push(failure);
+                    }
+                    let running = look.holder.is_some();
+                    status.versions = row(&target.set, &look.books, running);
+                    if !running {
+                        status.dirty = look.books.progress.iter().map(Dirty::from).collect();
+                    }
+                    status.locked_by = look.holder;
+                    let mut remembered = remembered.lock().unwrap_or_else(PoisonError::into_inner);
+                    for entry in &status.versions {
+                        if target.set.get(&entry.version).is_some() {
+                            continue;
+                        }
+                        let name = look.books.applied.get(&*entry.version);
+                        let name = name.and_then(|applied| applied.name.as_deref());
+                        let known = remembered.entry(Arc::clone(&entry.version)).or_default();
+                        if known.is_none() {
+                            *known = name.map(Into::into);
+                        }
+                    }
+                }
+                Err(failure) => status.failures.push(failure),
+            }
+            status
+        });
+        let mut names = remembered
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        for target in &targets {
+            for migration in &target.set.migrations {
+                names.insert(
+                    Arc::clone(&migration.version),
+                    Some(Arc::clone(&migration.name)),
+                );
+            }
+        }
+        let versions = names
+            .into_iter()
+            .map(|(version, name)| VersionName { version, name })
+            .collect();
+        Ok(Status { versions, shards })
+    }
+}
