@@ -79,6 +79,17 @@ pub enum Error {
         nearest: Option<KeyspaceName>,
     },
 
+    /// A value that lives in one keyspace was asked of another.
+    #[error(
+        "the value lives in keyspace {own}, and keyspace {asked} was asked for it: ask its own, or correct its `#[sharded(keyspace = ..)]`"
+    )]
+    WrongKeyspace {
+        /// The keyspace that was asked.
+        asked: KeyspaceName,
+        /// The keyspace that the value's type names.
+        own: &'static str,
+    },
+
     /// A connection of one shard was used while the route names another. Nothing was sent.
     #[error(
         "this connection belongs to shard {bound}, but the route in force names {routed}: nothing was sent; check out a connection inside the route, or leave the route first"
@@ -322,6 +333,7 @@ impl Error {
             Self::NoRoute { .. }
             | Self::UnknownShard { .. }
             | Self::UnknownKeyspace { .. }
+            | Self::WrongKeyspace { .. }
             | Self::NullShardKey { .. }
             | Self::KeyType { .. }
             | Self::NotCovered { .. }

@@ -3,6 +3,7 @@
 mod convert;
 #[cfg(feature = "config")]
 mod parse;
+mod row;
 #[cfg(test)]
 mod tests;
 
@@ -15,6 +16,9 @@ use xxhash_rust::xxh3;
 pub use convert::ToShardKey;
 #[cfg(feature = "config")]
 pub use parse::ParseKeyError;
+#[cfg(any(feature = "r2d2", feature = "bb8"))]
+pub(crate) use row::check_keyspace;
+pub use row::{HasShardKey, InsertChecked};
 
 /// The value that decides where a row lives, in its typed form.
 ///

@@ -63,10 +63,12 @@ pub mod migrate;
 pub use algorithm::{AlgorithmSpec, Fingerprint, Normalize, Placement, RuleSpec};
 #[cfg(feature = "config")]
 pub use config::{Config, ConfigLoader, Format};
+#[cfg(any(feature = "r2d2", feature = "bb8"))]
+pub use driver::Isolation;
 pub use error::{BoxError, ConfigErrors, ConfigProblem, Error, RollbackReason, UnavailableCause};
 #[cfg(feature = "config")]
 pub use key::ParseKeyError;
-pub use key::{KeyType, ParseWordError, ShardKey, ToShardKey};
+pub use key::{HasShardKey, InsertChecked, KeyType, ParseWordError, ShardKey, ToShardKey};
 pub use name::{KeyspaceName, Role, ShardName, WorkloadName};
 pub use route::{CapturedRoutes, FutureExt, IntoRoutes, Route, RouteGuard, Routed, StreamExt};
 pub use topology::{
@@ -74,6 +76,14 @@ pub use topology::{
     PoolConfig, Refused, ReplicaConfig, ShardConfig, ShardState, Startup, TableDescription,
     Topology, TopologyBuilder, UrlKind,
 };
+
+#[cfg(feature = "macros")]
+pub use diesel_sharded_macros::{ShardKey, ToShardKey, routed, sharded_transaction};
+
+#[cfg(feature = "macros")]
+#[doc(hidden)]
+#[path = "macro_support.rs"]
+pub mod __private;
 
 /// The snippets of docs/operations.md, compiled and run with the other tests.
 #[cfg(all(doctest, feature = "sqlite", feature = "postgres", feature = "config"))]

@@ -7,6 +7,7 @@ mod diesel_impls;
 mod direct;
 mod hooks;
 mod identity;
+mod insert;
 mod keyspace;
 mod manager;
 mod native;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::algorithm::Placement;
 use crate::error::Error;
-use crate::key::ToShardKey;
+use crate::key::{HasShardKey, ToShardKey, check_keyspace};
 use crate::name::KeyspaceName;
 use crate::route::{Located, Route};
 use crate::topology::{Grouped, KeyspaceEntry, Snapshot, Topology};
@@ -68,6 +68,21 @@ impl KeyspaceRef {
 
     pub(crate) fn route<K: ToShardKey + ?Sized>(&self, key: &K) -> Result<Route, Error> {
         Ok(Route::new(self.topology.clone(), self.located(key)?))
+    }
+
+    /// The route to the shard of a value that knows its own key.
+    pub(crate) fn route_of<V: HasShardKey + ?Sized>(&self, value: &V) -> Result<Route, Error> {
+        check_keyspace::<V>(self.name)?;
+        self.route(&value.shard_key())
+    }
+
+    /// [`group`](Self::group) by the keys that the values know.
+    pub(crate) fn group_rows<V: HasShardKey>(
+        &self,
+        values: impl IntoIterator<Item = V>,
+    ) -> Result<Grouped<V>, Error> {
+        check_keyspace::<V>(self.name)?;
+        self.group(values, |value| value.shard_key().into_owned())
     }
 
     pub(crate) fn group<T, K: ToShardKey>(

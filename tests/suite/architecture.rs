@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From left to right. Names, errors and telemetry know only each other.
-const LAYERS: [&[&str]; 8] = [
+const LAYERS: [&[&str]; 9] = [
     &["name", "error", "telemetry", "key"],
     &["algorithm", "replica"],
     &["topology"],
@@ -13,6 +13,7 @@ const LAYERS: [&[&str]; 8] = [
     &["driver"],
     &["blocking", "nonblocking"],
     &["migrate"],
+    &["macro_support"],
 ];
 
 /// Imports against the direction that are part of the design, each with its reason.

@@ -46,6 +46,7 @@ macro_rules! everywhere {
             guards: "guards.rs",
             handles: "handles.rs",
             independent: "independent.rs",
+            macros: "macros.rs",
             options: "options.rs",
             outcomes: "outcomes.rs",
             pinning: "pinning.rs",

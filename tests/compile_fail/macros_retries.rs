@@ -1,0 +1,42 @@
+//! What the body consumes is cloned for each run.
+#![allow(unused)]
+use diesel::SqliteConnection;
+use diesel::prelude::*;
+use diesel_sharded::blocking::{Keyspace, ShardedConnection, ShardedConnectionManager};
+use diesel_sharded::{routed, sharded_transaction};
+
+struct App {
+    shards: ShardedConnectionManager<SqliteConnection>,
+    orders: Keyspace<SqliteConnection>,
+}
+
+struct Order {
+    user_id: i64,
+    note: String,
+}
+
+type Conn = ShardedConnection<SqliteConnection>;
+
+impl App {
+    #[sharded_transaction(keyspace = self.orders, key = order.user_id, retries = 3)]
+    fn consumed(&self, #[conn] conn: &mut Conn, order: Order) -> QueryResult<()> {
+        drop(order);
+        Ok(())
+    }
+
+    #[sharded_transaction(keyspace = self.orders, key = order.user_id, retries = 3)]
+    fn borrowed_is_fine(&self, #[conn] conn: &mut Conn, order: Order) -> QueryResult<usize> {
+        look(&order)
+    }
+
+    #[sharded_transaction(keyspace = self.orders, key = 7, retries = 3)]
+    fn itself(self, #[conn] conn: &mut Conn) -> QueryResult<()> {
+        Ok(())
+    }
+}
+
+fn look(order: &Order) -> QueryResult<usize> {
+    Ok(order.note.len())
+}
+
+fn main() {}
