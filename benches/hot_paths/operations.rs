@@ -13,7 +13,7 @@ use diesel::result::Error as DieselError;
 use diesel_sharded::blocking::{
     Keyspace, NodeConnection, ShardedConnection, ShardedConnectionManager,
 };
-use diesel_sharded::{KeyType, KeyspaceConfig, RuleSpec, ToShardKey};
+use diesel_sharded::{KeyType, KeyspaceConfig, RuleSpec, ToShardKey, routed, sharded_transaction};
 
 use crate::compare::Work;
 use crate::support::keys::Random;
@@ -32,6 +32,10 @@ pub(crate) const NAMES: &[&str] = &[
     "on",
     "route_run",
     "stack_4_deep",
+    "keyspace_on",
+    "routed_attribute",
+    "transaction_for",
+    "transaction_attribute",
     "locate_i64",
     "locate_text",
     "locate_uuid",
@@ -51,6 +55,10 @@ pub(crate) fn by_name(name: &str, folder: &Path) -> Option<Work> {
         "on" => on(sqlite()),
         "route_run" => route_run(&sqlite()),
         "stack_4_deep" => stack_4_deep(sqlite()),
+        "keyspace_on" => keyspace_on(sqlite_keyspace(folder)),
+        "routed_attribute" => routed_attribute(sqlite_keyspace(folder)),
+        "transaction_for" => transaction_for(sqlite_keyspace(folder)),
+        "transaction_attribute" => transaction_attribute(sqlite_keyspace(folder)),
         "locate_i64" => locate(keyspace(KeyType::Integer), integers()),
         "locate_text" => locate(keyspace(KeyType::Text), tail_numbers()),
         "locate_uuid" => locate(keyspace(KeyType::Uuid), uuids()),
@@ -297,6 +305,68 @@ pub(crate) fn locate<K: ToShardKey + 'static>(
         for i in 0..n {
             let placement = keyspace.locate(black_box(&keys[i as usize % KEYS]));
             black_box(placement.expect("a placement"));
+        }
+    })
+}
+
+fn sqlite_keyspace(folder: &Path) -> Keyspace<SqliteConnection> {
+    ShardedConnectionManager::builder()
+        .shard("a", file(folder, "a.db"))
+        .shard("b", file(folder, "b.db"))
+        .keyspace("k", KeyspaceConfig::new(RuleSpec::hash(["a", "b"], 4096)))
+        .build()
+        .and_then(|shards: Sharded<SqliteConnection>| shards.keyspace("k"))
+        .expect("a keyspace over two shards")
+}
+
+/// The closure form that `routed_attribute` is compared with.
+fn keyspace_on(keys: Keyspace<SqliteConnection>) -> Work {
+    Work::new(move |n| {
+        for key in 0..n as i64 {
+            let answered = keys.on(&black_box(key), || Ok::<_, DieselError>(black_box(key)));
+            answered.expect("a route");
+        }
+    })
+}
+
+fn routed_attribute(keys: Keyspace<SqliteConnection>) -> Work {
+    #[routed(keyspace = keys, key = key)]
+    fn work(keys: &Keyspace<SqliteConnection>, key: i64) -> Result<i64, DieselError> {
+        Ok(black_box(key))
+    }
+    Work::new(move |n| {
+        for key in 0..n as i64 {
+            work(&keys, black_box(key)).expect("a route");
+        }
+    })
+}
+
+/// The closure form that `transaction_attribute` is compared with.
+fn transaction_for(keys: Keyspace<SqliteConnection>) -> Work {
+    Work::new(move |n| {
+        for key in 0..n as i64 {
+            let answered = keys.transaction_for(&black_box(key), |conn| {
+                black_box(conn);
+                Ok::<_, DieselError>(key)
+            });
+            answered.expect("a transaction");
+        }
+    })
+}
+
+fn transaction_attribute(keys: Keyspace<SqliteConnection>) -> Work {
+    #[sharded_transaction(keyspace = keys, key = key)]
+    fn work(
+        keys: &Keyspace<SqliteConnection>,
+        #[conn] conn: &mut ShardedConnection<SqliteConnection>,
+        key: i64,
+    ) -> Result<i64, DieselError> {
+        black_box(conn);
+        Ok(key)
+    }
+    Work::new(move |n| {
+        for key in 0..n as i64 {
+            work(&keys, black_box(key)).expect("a transaction");
         }
     })
 }
