@@ -13,7 +13,6 @@ use crate::failure::CommandResult;
     name = "diesel-sharded",
     version,
     max_term_width = 100,
-    propagate_version = true,
     subcommand_required = true,
     arg_required_else_help = true,
     after_help = EXAMPLES,

@@ -3,8 +3,6 @@
 //! Each subcommand has a file of its own under `command/`. What a command decides or does to a
 //! database is the library's; here arguments are read and answers are shown.
 
-#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
-mod any;
 mod cli;
 mod command;
 mod context;

@@ -109,6 +109,26 @@ impl Output {
         self.noticed(result);
     }
 
+    /// A warning, on standard error.
+    #[cfg_attr(
+        not(any(feature = "sqlite", feature = "postgres", feature = "mysql")),
+        expect(dead_code, reason = "only commands that go to databases warn")
+    )]
+    pub(crate) fn warning(&self, text: impl Display) {
+        self.aside(styled(DOUBTFUL, "warning"), text);
+    }
+
+    /// Lines on standard error, beside an answer that may be piped.
+    #[cfg_attr(
+        not(any(feature = "sqlite", feature = "postgres", feature = "mysql")),
+        expect(dead_code, reason = "only commands that go to databases need it")
+    )]
+    pub(crate) fn aside_lines(&self, lines: &[String]) {
+        for line in lines {
+            let _ = writeln!(anstream::stderr().lock(), "{line}");
+        }
+    }
+
     /// An error, on standard error.
     pub(crate) fn error(&self, text: impl Display) {
         self.aside(styled(BAD, "error"), text);

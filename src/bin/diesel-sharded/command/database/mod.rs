@@ -1,6 +1,9 @@
 //! The commands that go to the databases. A build without any backend has none of them.
 
-pub(crate) mod ping;
+mod migration;
+mod ping;
+mod report;
+mod schema;
 
 use clap::Subcommand;
 
@@ -9,6 +12,10 @@ use crate::failure::CommandResult;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Migrate every shard, in the manner of `diesel migration`
+    Migration(migration::Args),
+    /// Compare what the databases really look like; write schema files
+    Schema(schema::Args),
     /// Reach every node and say what it is
     Ping(ping::Args),
 }
@@ -16,6 +23,8 @@ pub(crate) enum Command {
 impl Command {
     pub(crate) fn run(&self, context: &Context) -> CommandResult {
         match self {
+            Self::Migration(args) => migration::run(args, context),
+            Self::Schema(args) => schema::run(args, context),
             Self::Ping(args) => ping::run(args, context),
         }
     }

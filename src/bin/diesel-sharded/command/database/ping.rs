@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::any::AnyConnection;
 use diesel_sharded::blocking::{NodeAnswer, ping_node};
+use diesel_sharded::migrate::AnyConnection;
 use diesel_sharded::{Error, NodeDescription, Role, ShardState, Topology};
 use serde::Serialize;
 

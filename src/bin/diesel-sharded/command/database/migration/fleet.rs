@@ -1,0 +1,154 @@
+//! Which databases, and how they are worked on: the options that the migration commands share.
+
+use std::time::Duration;
+
+use clap::Args;
+use diesel_sharded::migrate::{Migrator, Options, Source};
+use diesel_sharded::{Config, Topology};
+
+use super::diesel_toml::DieselToml;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::selection::Selection;
+
+/// How many databases are asked at the same time where nothing is changed.
+const READERS: usize = 16;
+
+/// Options of the commands that change databases.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Fleet")]
+pub(super) struct FleetArgs {
+    #[command(flatten)]
+    selection: Selection,
+
+    /// Work on so many databases at the same time
+    #[arg(long, short = 'p', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    parallel: u16,
+
+    /// Work on this shard first, alone; on nothing else if it fails
+    #[arg(long, value_name = "SHARD")]
+    canary: Option<String>,
+
+    /// Start no further shard after so many have failed
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    max_failures: u32,
+
+    /// Go on with the other shards however many fail
+    #[arg(long, conflicts_with = "max_failures")]
+    keep_going: bool,
+
+    /// Leave out shards that cannot be reached, instead of changing nothing at all. The exit code
+    /// still says so
+    #[arg(long)]
+    skip_unreachable: bool,
+
+    /// Apply migrations that are older than one that is applied already
+    #[arg(long)]
+    allow_out_of_order: bool,
+
+    /// Work on databases that have versions which are in no folder
+    #[arg(long)]
+    allow_unknown: bool,
+
+    /// Work on databases where a migration was applied with another text than it has now
+    #[arg(long)]
+    allow_edited: bool,
+
+    /// Wait so long for another runner to finish with a shard
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = humantime::parse_duration)]
+    wait: Duration,
+
+    /// Take no lock: where session locks do not work, behind a transaction pooler. See to it yourself
+    /// that only one runner is at work
+    #[arg(long)]
+    no_lock: bool,
+
+    /// How long a statement may wait for a lock of the database [default: the database's own]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    lock_timeout: Option<Duration>,
+
+    /// How long a statement may run [default: the database's own]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    statement_timeout: Option<Duration>,
+
+    /// Try again so often what failed on a lock or a conflict, where that is safe
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    retries: u32,
+}
+
+impl FleetArgs {
+    /// The options for the library.
+    pub(super) fn options(&self, topology: &Topology) -> Result<Options, Failure> {
+        let mut options = Options::new()
+            .shards(
+                self.selection
+                    .resolve(topology)?
+                    .iter()
+                    .map(|shard| shard.as_str()),
+            )
+            .parallel(usize::from(self.parallel))
+            .max_failures((!self.keep_going).then_some(self.max_failures))
+            .skip_unreachable(self.skip_unreachable)
+            .allow_out_of_order(self.allow_out_of_order)
+            .allow_unknown(self.allow_unknown)
+            .allow_edited(self.allow_edited)
+            .wait(self.wait)
+            .lock(!self.no_lock)
+            .retries(self.retries);
+        if let Some(shard) = &self.canary {
+            options = options.canary(shard);
+        }
+        if let Some(time) = self.lock_timeout {
+            options = options.lock_timeout(time);
+        }
+        if let Some(time) = self.statement_timeout {
+            options = options.statement_timeout(time);
+        }
+        Ok(options)
+    }
+
+    /// How many databases are worked on at the same time.
+    pub(super) fn parallel(&self) -> usize {
+        usize::from(self.parallel)
+    }
+}
+
+/// Options for asking the chosen databases without changing them.
+pub(crate) fn reading(selection: &Selection, topology: &Topology) -> Result<Options, Failure> {
+    let shards = selection.resolve(topology)?;
+    Ok(Options::new()
+        .shards(shards.iter().map(|shard| shard.as_str()))
+        .parallel(READERS))
+}
+
+/// The migrator of a configuration. Where that names no migrations at all, those of Diesel's own
+/// configuration belong on every shard.
+pub(crate) fn migrator(config: &Config) -> Result<(Topology, Migrator), Failure> {
+    let topology = config.topology()?;
+    let mut named = false;
+    for shard in topology.shards() {
+        named |= !topology.migrations(shard)?.is_empty();
+    }
+    if named {
+        let migrator = Migrator::from_config(config)?;
+        return Ok((topology, migrator));
+    }
+    let folder = DieselToml::of(config)?.migrations();
+    if !folder.is_dir() {
+        return Err(Failure::usage(format!(
+            "the configuration names no migrations, and there is no folder {}: say `migrations = \"migrations\"` in a keyspace or a shard, or make one with `diesel-sharded migration generate NAME`",
+            folder.display()
+        )));
+    }
+    let migrator = Migrator::builder(&topology)
+        .source(Source::folder(folder.display().to_string()))
+        .build()?;
+    Ok((topology, migrator))
+}
+
+/// Configuration, topology and migrator in one.
+pub(super) fn load(context: &Context) -> Result<(Config, Topology, Migrator), Failure> {
+    let config = context.config()?;
+    let (topology, migrator) = migrator(&config)?;
+    Ok((config, topology, migrator))
+}

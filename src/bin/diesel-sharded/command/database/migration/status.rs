@@ -1,0 +1,274 @@
+//! `migration status`: the matrix of shards and versions.
+
+use std::collections::BTreeSet;
+
+use diesel_sharded::migrate::{ShardStatus, Status, VersionName, VersionState};
+use serde::Serialize;
+
+use super::fleet::{load, reading};
+use crate::command::database::report::failure_lines;
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::failure::CommandResult;
+use crate::output::{BAD, DOUBTFUL, GOOD, Output, styled, table};
+use crate::selection::Selection;
+
+/// So many versions that every shard has are shown, the newest; the others are counted.
+const SHOWN_APPLIED: usize = 3;
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  diesel-sharded migration status
+  diesel-sharded migration status --check || echo 'not all shards have everything'
+  diesel-sharded migration status --all -s 'order-*'
+  diesel-sharded migration status --format json | jq 'select(.event == \"shard_status\")'
+
+A version on a shard is
+  applied    it has run there, with the text it has now
+  pending    it has not run yet
+  diverged   it has not run although a newer one has
+  edited     it has run, with another text than it has now
+  unknown    it has run, and is in no folder
+  dirty      it stopped half-way: see `diesel-sharded migration repair`
+  running    another runner is in the middle of it
+  -          it does not belong there
+A column that somebody made by hand is found by `diesel-sharded schema diff`.")]
+pub(super) struct Args {
+    #[command(flatten)]
+    selection: Selection,
+
+    /// Exit with 3 unless every shard has exactly what its folders say
+    #[arg(long)]
+    check: bool,
+
+    /// Show every version, also those that every shard has
+    #[arg(long)]
+    all: bool,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+enum Event<'a> {
+    Versions {
+        versions: &'a [VersionName],
+    },
+    ShardStatus {
+        #[serde(flatten)]
+        status: &'a ShardStatus,
+        up_to_date: bool,
+    },
+    StatusFinished {
+        databases: usize,
+        up_to_date: usize,
+        pending: usize,
+        diverged: usize,
+        failed: usize,
+    },
+}
+
+pub(super) fn run(args: &Args, context: &Context) -> CommandResult {
+    let (_, topology, migrator) = load(context)?;
+    let status = migrator.status(&reading(&args.selection, &topology)?)?;
+    let counts = Counts::of(&status);
+    let output = context.output();
+    if output.is_json() {
+        events(output, &status, &counts);
+    } else {
+        lines(output, &status, &counts, args.all);
+    }
+    Ok(if counts.failed > 0 {
+        Exit::ShardFailed
+    } else if args.check && !status.is_up_to_date() {
+        Exit::Found
+    } else {
+        Exit::Done
+    })
+}
+
+/// How many databases are how.
+struct Counts {
+    up_to_date: usize,
+    pending: usize,
+    diverged: usize,
+    failed: usize,
+}
+
+impl Counts {
+    fn of(status: &Status) -> Self {
+        let count = |of: &dyn Fn(&ShardStatus) -> bool| {
+            status.shards.iter().filter(|shard| of(shard)).count()
+        };
+        Self {
+            up_to_date: count(&|shard| shard.is_up_to_date()),
+            pending: count(&|shard| {
+                shard.failures.is_empty() && !shard.is_up_to_date() && !shard.has_diverged()
+            }),
+            diverged: count(&|shard| shard.failures.is_empty() && shard.has_diverged()),
+            failed: count(&|shard| !shard.failures.is_empty()),
+        }
+    }
+}
+
+fn events(output: &Output, status: &Status, counts: &Counts) {
+    output.event(&Event::Versions {
+        versions: &status.versions,
+    });
+    for shard in &status.shards {
+        output.event(&Event::ShardStatus {
+            status: shard,
+            up_to_date: shard.is_up_to_date(),
+        });
+    }
+    output.event(&Event::StatusFinished {
+        databases: status.shards.len(),
+        up_to_date: counts.up_to_date,
+        pending: counts.pending,
+        diverged: counts.diverged,
+        failed: counts.failed,
+    });
+}
+
+fn lines(output: &Output, status: &Status, counts: &Counts, all: bool) {
+    let hidden = if all { BTreeSet::new() } else { hidden(status) };
+    let shown: Vec<&VersionName> = status
+        .versions
+        .iter()
+        .filter(|version| !hidden.contains(&*version.version))
+        .collect();
+    let header = std::iter::once("SHARD".to_owned())
+        .chain(shown.iter().map(|version| version.version.to_string()))
+        .chain(std::iter::once("STATE".to_owned()));
+    let mut rows = table(header);
+    for shard in &status.shards {
+        let mut row = vec![shards_of(shard)];
+        for version in &shown {
+            let state = shard.state(&version.version);
+            row.push(state.map_or("-", VersionState::as_str).to_owned());
+        }
+        row.push(state_of(shard).to_owned());
+        rows.add_row(row);
+    }
+    output.table(&rows);
+    output.line("");
+    for version in &shown {
+        let name = version.name.as_deref().unwrap_or("(in no folder)");
+        output.line(format_args!("{}  {name}", version.version));
+    }
+    if !hidden.is_empty() {
+        output.line(format_args!(
+            "and {} older that every shard has (--all shows them)",
+            hidden.len()
+        ));
+    }
+    output.line("");
+    remarks(output, status);
+    let style = if status.is_up_to_date() {
+        GOOD
+    } else {
+        DOUBTFUL
+    };
+    let counts: Vec<String> = [
+        (counts.up_to_date, "up to date"),
+        (counts.pending, "with pending migrations"),
+        (counts.diverged, "diverged or dirty"),
+        (counts.failed, "not readable"),
+    ]
+    .into_iter()
+    .filter(|(count, _)| *count > 0)
+    .map(|(count, what)| format!("{count} {what}"))
+    .collect();
+    output.line(styled(
+        style,
+        format_args!("{} databases: {}", status.shards.len(), counts.join(", ")),
+    ));
+}
+
+/// Versions that every shard they concern has, but for the newest ones: nobody looks for them.
+fn hidden(status: &Status) -> BTreeSet<&str> {
+    let readable = || {
+        status
+            .shards
+            .iter()
+            .filter(|shard| shard.failures.is_empty())
+    };
+    let everywhere = |version: &&VersionName| {
+        readable().all(|shard| {
+            shard
+                .state(&version.version)
+                .is_none_or(|state| state == VersionState::Applied)
+        })
+    };
+    let settled: Vec<&str> = status
+        .versions
+        .iter()
+        .take_while(everywhere)
+        .map(|version| &*version.version)
+        .collect();
+    let count = settled.len().saturating_sub(SHOWN_APPLIED);
+    settled.into_iter().take(count).collect()
+}
+
+fn shards_of(status: &ShardStatus) -> String {
+    let mut text = status.shard.to_string();
+    for shard in &status.also {
+        text.push_str(", ");
+        text.push_str(shard.as_str());
+    }
+    text
+}
+
+fn state_of(status: &ShardStatus) -> &'static str {
+    if !status.failures.is_empty() {
+        "not readable"
+    } else if !status.dirty.is_empty() {
+        "dirty"
+    } else if status.is_up_to_date() {
+        "up to date"
+    } else if status.has_diverged() {
+        "diverged"
+    } else {
+        "pending"
+    }
+}
+
+/// What a cell has no room for, and what to do about it.
+fn remarks(output: &Output, status: &Status) {
+    for shard in &status.shards {
+        let name = shard.shard;
+        for failure in &shard.failures {
+            for line in failure_lines(name, failure) {
+                output.line(line);
+            }
+        }
+        if let Some(holder) = &shard.locked_by {
+            let since = holder.since.map_or_else(String::new, |since| {
+                format!(" since {}", humantime::format_rfc3339_seconds(since))
+            });
+            output.line(format_args!(
+                "{}: shard {name} is being migrated by {}{since}",
+                styled(DOUBTFUL, "locked"),
+                holder.who
+            ));
+        }
+        for dirty in &shard.dirty {
+            output.line(format_args!(
+                "{}: shard {name}: {} ({}) stopped after {} of {} statements: {}",
+                styled(BAD, "dirty"),
+                dirty.version,
+                dirty.direction.as_str(),
+                dirty.done,
+                dirty.of,
+                dirty
+                    .error
+                    .as_deref()
+                    .unwrap_or("its runner was ended, so the next one may have run as well"),
+            ));
+            output.line(format_args!(
+                "    look at the database, then: diesel-sharded migration repair {name} {} --resume-from {} (or --mark applied, --mark reverted)",
+                dirty.version,
+                dirty.done + 1
+            ));
+        }
+    }
+}
