@@ -19,7 +19,7 @@ use crate::driver::reload::{
 use crate::error::Error;
 use crate::name::ShardName;
 use crate::telemetry;
-use crate::topology::{ShardState, Snapshot, TopologyBuilder, TopologySpec};
+use crate::topology::{Changing, ShardState, Snapshot, TopologyBuilder, TopologySpec};
 
 /// What a reload has changed.
 #[non_exhaustive]
@@ -125,23 +125,18 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
         edit: impl FnOnce(&TopologySpec) -> TopologySpec,
         origin: impl Fn(&str) -> String,
     ) -> Result<Reloaded<C>, Error> {
+        let _once = Changing::begin()?;
+        let turn = self.topology().turn();
+        let draft = turn.draft(edit, origin)?;
+        refuse_changed_placement(&draft.current, &draft.next)?;
+        refuse_foreign_urls::<C>(&draft.next, C::accepts)?;
         let before = self.nodes()?;
-        let mut prepared = None;
-        self.topology().change(edit, origin, |current, next| {
-            refuse_changed_placement(current, next)?;
-            refuse_foreign_urls::<C>(next, C::accepts)?;
-            // Made of the same snapshot that is put in place if all goes well.
-            let next = Arc::new(next.clone());
-            let set = self.set_of(&next, &before);
-            for node in to_prove(&set, &before) {
-                node.checkout()?;
-            }
-            prepared = Some(set);
-            Ok(())
-        })?;
-        let Some(after) = prepared else {
-            unreachable!("a change that was not refused was prepared");
-        };
+        // Made of the same snapshot that is put in place if all goes well.
+        let after = self.set_of(&draft.next, &before);
+        for node in to_prove(&after, &before) {
+            node.checkout()?;
+        }
+        turn.put(draft);
         let changes = Changes::between(&before, &after);
         telemetry::reloaded(
             changes.epoch,

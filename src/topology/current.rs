@@ -76,9 +76,9 @@ impl Current {
 
     /// Puts the next snapshot in place. Whoever looks from now on sees it.
     #[cfg(any(feature = "r2d2", feature = "bb8"))]
-    pub(super) fn set(&self, snapshot: Snapshot) {
+    pub(super) fn set(&self, snapshot: Arc<Snapshot>) {
         let epoch = snapshot.epoch;
-        self.snapshot.store(Arc::new(snapshot));
+        self.snapshot.store(snapshot);
         // Last, so that a thread that sees the new epoch finds the new snapshot.
         self.epoch.store(epoch, Ordering::Release);
     }

@@ -3,6 +3,8 @@
 //! A [`Topology`] is an identity (routes belong to exactly one) and, behind an atomic pointer, the
 //! current [`Snapshot`]. Readers never lock; a change is a new snapshot with the next epoch.
 
+#[cfg(any(feature = "r2d2", feature = "bb8"))]
+mod change;
 mod current;
 mod describe;
 mod group;
@@ -19,6 +21,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{ConfigErrors, Error};
 use crate::name::{KeyspaceName, ShardName};
 
+#[cfg(any(feature = "r2d2", feature = "bb8"))]
+pub(crate) use change::Changing;
 pub use describe::{BucketMap, KeyspaceDescription, NodeDescription, TableDescription};
 pub use group::{Grouped, Refused};
 #[cfg(feature = "config")]
@@ -48,9 +52,14 @@ pub struct Topology {
 struct Inner {
     id: TopologyId,
     current: current::Current,
-    /// What the current snapshot was made from; locked while the next one is made.
+    /// What the current snapshot was made from.
     #[cfg(any(feature = "r2d2", feature = "bb8"))]
     spec: std::sync::Mutex<TopologySpec>,
+    /// Whether somebody is changing the topology.
+    #[cfg(any(feature = "r2d2", feature = "bb8"))]
+    turn: std::sync::Mutex<bool>,
+    #[cfg(any(feature = "r2d2", feature = "bb8"))]
+    turn_ended: std::sync::Condvar,
 }
 
 /// Tells topologies apart for the life of the process.
@@ -79,33 +88,12 @@ impl Topology {
                 current: current::Current::new(id, snapshot),
                 #[cfg(any(feature = "r2d2", feature = "bb8"))]
                 spec: std::sync::Mutex::new(spec.clone()),
+                #[cfg(any(feature = "r2d2", feature = "bb8"))]
+                turn: std::sync::Mutex::default(),
+                #[cfg(any(feature = "r2d2", feature = "bb8"))]
+                turn_ended: std::sync::Condvar::new(),
             }),
         })
-    }
-
-    /// Makes the next snapshot from a changed description, lets `accept` look at it before anybody
-    /// works by it, and puts it in place. Changes come one at a time.
-    #[cfg(any(feature = "r2d2", feature = "bb8"))]
-    pub(crate) fn change(
-        &self,
-        edit: impl FnOnce(&TopologySpec) -> TopologySpec,
-        origin: impl Fn(&str) -> String,
-        accept: impl FnOnce(&Snapshot, &Snapshot) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let _once = Changing::begin()?;
-        let mut spec = self
-            .inner
-            .spec
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        let next_spec = edit(&spec);
-        let current = self.snapshot();
-        let mut next = checked(&next_spec, origin)?;
-        next.epoch = current.epoch + 1;
-        accept(&current, &next)?;
-        self.inner.current.set(next);
-        *spec = next_spec;
-        Ok(())
     }
 
     /// A topology of its own with the same description.
@@ -153,38 +141,6 @@ impl Topology {
     #[inline]
     pub fn epoch(&self) -> u64 {
         self.inner.current.epoch()
-    }
-}
-
-/// A change of a topology that this thread is in the middle of. Another one inside it, by the closure
-/// that edits or by an own connect function, would wait for itself.
-#[cfg(any(feature = "r2d2", feature = "bb8"))]
-struct Changing;
-
-#[cfg(any(feature = "r2d2", feature = "bb8"))]
-thread_local! {
-    static CHANGING: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
-}
-
-#[cfg(any(feature = "r2d2", feature = "bb8"))]
-impl Changing {
-    fn begin() -> Result<Self, Error> {
-        if CHANGING.replace(true) {
-            return Err(ConfigErrors(vec![crate::error::ConfigProblem {
-                origin: String::new(),
-                key: String::new(),
-                message: "a topology cannot be changed from inside a change of a topology: do it after the call has returned".to_owned(),
-            }])
-            .into());
-        }
-        Ok(Self)
-    }
-}
-
-#[cfg(any(feature = "r2d2", feature = "bb8"))]
-impl Drop for Changing {
-    fn drop(&mut self) {
-        CHANGING.set(false);
     }
 }
 
