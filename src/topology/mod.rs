@@ -23,6 +23,8 @@ use crate::name::{KeyspaceName, ShardName};
 
 #[cfg(any(feature = "r2d2", feature = "bb8"))]
 pub(crate) use change::Changing;
+#[cfg(feature = "bb8")]
+pub(crate) use change::Turn;
 pub use describe::{BucketMap, KeyspaceDescription, NodeDescription, TableDescription};
 pub use group::{Grouped, Refused};
 #[cfg(feature = "config")]

@@ -1,0 +1,235 @@
+//! A keyspace as the application uses it: from a shard key to the shard, and what to do there.
+
+use std::fmt;
+
+use super::backend::AsyncNodeConnection;
+use super::closure::{SendAsyncFn, SendAsyncFn0};
+use super::connection::AsyncShardedConnection;
+use super::manager::AsyncShardedConnectionManager;
+use super::transaction::TransactionBuilder;
+use crate::algorithm::{Fingerprint, Placement};
+use crate::driver::keyspace::KeyspaceRef;
+use crate::error::Error;
+use crate::key::ToShardKey;
+use crate::name::{KeyspaceName, ShardName};
+use crate::route::Route;
+use crate::topology::{BucketMap, Grouped};
+
+/// A set of shards over which one rule spreads rows by their shard key.
+///
+/// Owned, `Clone` and `'static`: keep it in the application's state. It follows changes of the
+/// topology.
+///
+/// ```
+/// # #[cfg(feature = "async-sqlite")]
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), diesel_sharded::Error> {
+/// use diesel::SqliteConnection;
+/// use diesel_async::SimpleAsyncConnection;
+/// use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
+/// use diesel_sharded::nonblocking::AsyncShardedConnectionManager;
+/// use diesel_sharded::{KeyspaceConfig, RuleSpec};
+///
+/// # let dir = tempfile::tempdir().expect("a temporary folder");
+/// # let file = |name: &str| dir.path().join(name).display().to_string();
+/// let shards = AsyncShardedConnectionManager::<SyncConnectionWrapper<SqliteConnection>>::builder()
+///     .shard("order-0", file("order-0.db"))
+///     .shard("order-1", file("order-1.db"))
+///     .keyspace("orders", KeyspaceConfig::new(RuleSpec::hash(["order-0", "order-1"], 4096)))
+///     .build()
+///     .await?;
+///
+/// let orders = shards.keyspace("orders")?;
+/// let home = orders.locate(&42_i64)?.shard();
+/// orders.transaction_for(&42_i64, async |conn| {
+///     assert_eq!(conn.shard(), Some(home));
+///     conn.batch_execute("CREATE TABLE t (id INTEGER)").await
+/// }).await?;
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "async-sqlite"))] fn main() {}
+/// ```
+pub struct Keyspace<C: AsyncNodeConnection> {
+    manager: AsyncShardedConnectionManager<C>,
+    keyspace: KeyspaceRef,
+}
+
+impl<C: AsyncNodeConnection> Clone for Keyspace<C> {
+    fn clone(&self) -> Self {
+        Self {
+            manager: self.manager.clone(),
+            keyspace: self.keyspace.clone(),
+        }
+    }
+}
+
+impl<C: AsyncNodeConnection> Keyspace<C> {
+    pub(super) fn new(manager: AsyncShardedConnectionManager<C>, keyspace: KeyspaceRef) -> Self {
+        Self { manager, keyspace }
+    }
+
+    /// The name of the keyspace.
+    #[must_use]
+    pub fn name(&self) -> KeyspaceName {
+        self.keyspace.name()
+    }
+
+    /// The shards of the keyspace, in the order of its rule.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownKeyspace`] when the keyspace has been removed since.
+    pub fn shards(&self) -> Result<Vec<ShardName>, Error> {
+        self.keyspace.look(|entry| entry.rule.shards().to_vec())
+    }
+
+    /// The fingerprint of the keyspace's rule, map and tables: equal fingerprints place every key
+    /// alike.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownKeyspace`] when the keyspace has been removed since.
+    pub fn fingerprint(&self) -> Result<Fingerprint, Error> {
+        self.keyspace.look(|entry| entry.fingerprint)
+    }
+
+    /// Which shard owns which hash buckets, complete and in order; `None` for a rule without
+    /// buckets.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownKeyspace`] when the keyspace has been removed since.
+    pub fn bucket_map(&self) -> Result<Option<BucketMap>, Error> {
+        self.keyspace.look(|entry| entry.rule.effective_map())
+    }
+
+    /// Where a key's rows live. No I/O, no allocation.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NullShardKey`], [`Error::KeyType`], [`Error::NotCovered`].
+    #[inline]
+    pub fn locate<K: ToShardKey + ?Sized>(&self, key: &K) -> Result<Placement, Error> {
+        self.keyspace.locate(key)
+    }
+
+    /// The route to a key's shard. No I/O.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`locate`](Self::locate).
+    pub fn route<K: ToShardKey + ?Sized>(&self, key: &K) -> Result<Route, Error> {
+        self.keyspace.route(key)
+    }
+
+    /// The route to a key's shard, asking a database where the rule needs one.
+    ///
+    /// None of today's rules does; this is the form for code that must keep working with one that
+    /// does.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`locate`](Self::locate).
+    pub fn resolve<K: ToShardKey + ?Sized>(
+        &self,
+        key: &K,
+    ) -> impl Future<Output = Result<Route, Error>> + Send + use<C, K> {
+        // The key is read at once: it need not live as long as the future.
+        std::future::ready(self.route(key))
+    }
+
+    /// Runs an async closure under the route to a key's shard.
+    ///
+    /// # Errors
+    ///
+    /// Those of the closure, of [`locate`](Self::locate), and [`Error::PinnedElsewhere`].
+    pub fn on<'a, K, T, E, F>(
+        &'a self,
+        key: &K,
+        f: F,
+    ) -> impl Future<Output = Result<T, E>> + Send + use<'a, C, K, T, E, F>
+    where
+        K: ToShardKey + ?Sized,
+        T: Send + 'a,
+        E: From<diesel::result::Error> + Send + 'a,
+        F: AsyncFnOnce() -> Result<T, E>
+            + SendAsyncFn0<Result<T, E>, Fut: Send>
+            + Send
+            + 'a,
+    {
+        self.manager.on_located(self.keyspace.located(key), f)
+    }
+
+    /// Checks out a connection of a key's shard, whatever the route in force.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`locate`](Self::locate) and of
+    /// [`get_on`](AsyncShardedConnectionManager::get_on).
+    pub fn get<K: ToShardKey + ?Sized>(
+        &self,
+        key: &K,
+    ) -> impl Future<Output = Result<AsyncShardedConnection<C>, Error>> + Send + use<'_, C, K> {
+        let at = self.keyspace.located(key);
+        async move { self.manager.get_at(at?).await }
+    }
+
+    /// Runs an async closure in a transaction on a key's shard; the shard is pinned until it ends.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`locate`](Self::locate) and of
+    /// [`transaction_on`](AsyncShardedConnectionManager::transaction_on).
+    pub fn transaction_for<'a, K, T, E, F>(
+        &'a self,
+        key: &K,
+        f: F,
+    ) -> impl Future<Output = Result<T, E>> + Send + use<'a, C, K, T, E, F>
+    where
+        K: ToShardKey + ?Sized,
+        T: Send + 'a,
+        E: From<diesel::result::Error> + Send + 'a,
+        for<'r> F: AsyncFnOnce(&'r mut AsyncShardedConnection<C>) -> Result<T, E>
+            + SendAsyncFn<&'r mut AsyncShardedConnection<C>, Result<T, E>, Fut: Send>
+            + Send
+            + 'a,
+    {
+        self.transaction_builder(key).run(f)
+    }
+
+    /// Sets the options of a transaction on a key's shard before it is run.
+    ///
+    /// A key that has no shard is answered by [`run`](TransactionBuilder::run).
+    pub fn transaction_builder<K: ToShardKey + ?Sized>(&self, key: &K) -> TransactionBuilder<C> {
+        TransactionBuilder::new(self.manager.clone(), self.keyspace.located(key))
+    }
+
+    /// Sorts items by the shard of their key, for one transaction or one batch per shard. Order is
+    /// kept and nothing is dropped: an item whose key has no shard comes back as
+    /// [`refused`](Grouped::refused), with its error.
+    ///
+    /// # Panics
+    ///
+    /// When the keyspace has been removed from the topology since it was looked up.
+    pub fn group_by_shard<T, K>(
+        &self,
+        items: impl IntoIterator<Item = T>,
+        key: impl FnMut(&T) -> K,
+    ) -> Grouped<T>
+    where
+        K: ToShardKey,
+    {
+        match self.keyspace.group(items, key) {
+            Ok(grouped) => grouped,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+impl<C: AsyncNodeConnection> fmt::Debug for Keyspace<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keyspace")
+            .field("name", &self.name())
+            .finish_non_exhaustive()
+    }
+}
