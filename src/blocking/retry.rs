@@ -1,15 +1,13 @@
 //! Transactions that are run again when the database asks for it.
 
 use std::fmt;
-use std::time::Duration;
 
-use backon::{BackoffBuilder, ExponentialBuilder};
 use diesel::result::Error as DieselError;
 
 use super::backend::NodeConnection;
 use super::connection::ShardedConnection;
 use super::transaction::TransactionBuilder;
-use crate::driver::Outcome;
+use crate::driver::{Outcome, pauses};
 use crate::route::into_caller;
 use crate::telemetry;
 
@@ -52,13 +50,7 @@ impl<C: NodeConnection> RetryingTransactionBuilder<C> {
         E: From<DieselError>,
     {
         let transaction = self.builder.checked().map_err(into_caller)?;
-        let mut pauses = ExponentialBuilder::default()
-            .with_min_delay(Duration::from_millis(5))
-            .with_max_delay(Duration::from_millis(500))
-            .with_factor(2.0)
-            .with_jitter()
-            .with_max_times(self.retries)
-            .build();
+        let mut pauses = pauses(self.retries);
         let mut attempt = 0;
         loop {
             let (result, retryable) = transaction.run(&mut f);

@@ -50,6 +50,20 @@ impl ShardedTmState {
         }
     }
 
+    /// Why the transaction is gone, as far as that is known without Diesel.
+    pub(crate) fn known_lost(&self, flags: &Flags) -> Option<RollbackReason> {
+        const SIGNS: [(u16, RollbackReason); 4] = [
+            (Flags::ENDED_BY_SERVER, RollbackReason::EndedByServer),
+            (Flags::ENDED_BY_HAND, RollbackReason::EndedByHand),
+            (Flags::LOST, RollbackReason::ConnectionLost),
+            (Flags::UNUSABLE, RollbackReason::Cancelled),
+        ];
+        self.lost.or_else(|| {
+            let (_, reason) = SIGNS.iter().find(|(sign, _)| flags.any(*sign))?;
+            Some(*reason)
+        })
+    }
+
     /// Finds out whether the transaction that our bookkeeping has open is still there, from what is
     /// known of the connection and what Diesel believes.
     pub(crate) fn lost(
@@ -57,16 +71,9 @@ impl ShardedTmState {
         notes: &Notes,
         status: &TransactionManagerStatus,
     ) -> Option<RollbackReason> {
-        if self.lost.is_some() {
-            return self.lost;
-        }
-        self.lost = if notes.flags.any(Flags::ENDED_BY_SERVER) {
-            Some(RollbackReason::EndedByServer)
-        } else if notes.flags.any(Flags::ENDED_BY_HAND) {
-            Some(RollbackReason::EndedByHand)
-        } else if notes.flags.any(Flags::LOST)
-            || matches!(status, TransactionManagerStatus::InError)
-        {
+        self.lost = if let Some(reason) = self.known_lost(&notes.flags) {
+            Some(reason)
+        } else if matches!(status, TransactionManagerStatus::InError) {
             Some(RollbackReason::ConnectionLost)
         } else if believed_depth(status) < self.expected_depth() {
             // On PostgreSQL no error ends a transaction, it only spoils it.

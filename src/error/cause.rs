@@ -18,7 +18,8 @@ pub enum RollbackReason {
     /// The closure left a transaction open that it had begun by hand, or ended one that was not its
     /// own.
     Unbalanced,
-    /// The future of a transaction inside it was dropped half-way (a timeout, a `select!`).
+    /// A future inside it was dropped half-way (a timeout, a `select!`): that of a transaction, or on
+    /// MySQL that of a statement.
     Cancelled,
 }
 
@@ -38,7 +39,7 @@ impl fmt::Display for RollbackReason {
                 "was given up: its closure began or ended transactions by hand, and not in pairs"
             }
             Self::Cancelled => {
-                "was given up: the future of a transaction inside it was dropped half-way, nothing more was sent"
+                "cannot go on: a future on its connection was dropped half-way, nothing more was sent; let the whole transaction be dropped, or run it again"
             }
             Self::ConnectionLost => {
                 "is gone: the connection was lost; run the whole transaction again"

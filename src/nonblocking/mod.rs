@@ -2,7 +2,28 @@
 
 mod backend;
 mod closure;
+mod connection;
+mod diesel_impls;
+mod hooks;
+mod manager;
+mod native;
+mod node;
+mod outer;
+mod retry;
 mod slot;
+mod statement;
+mod transaction;
+mod transaction_manager;
 
-pub use backend::AsyncNodeConnection;
+pub use backend::{AsyncNodeConnection, CommitRefused};
 pub use closure::{SendAsyncFn, SendAsyncFn0};
+pub use connection::AsyncShardedConnection;
+pub use manager::AsyncShardedConnectionManager;
+#[cfg(feature = "async-postgres")]
+pub use native::PgTransactionBuilder;
+pub use retry::RetryingTransactionBuilder;
+pub use statement::{ExecuteFuture, LoadFuture, ShardedStream};
+pub use transaction::TransactionBuilder;
+pub use transaction_manager::ShardedTm;
+
+pub use crate::driver::{Isolation, Outcome, ShardedTmState, TransactionProbe};

@@ -12,7 +12,7 @@ use diesel_async::TransactionManager;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use super::backend::AsyncNodeConnection;
+use super::backend::{AsyncNodeConnection, CommitRefused};
 use crate::driver::{
     Flags, IdentityRow, NodeHealth, Noter, Notes, Room, TransactionProbe, Watch, believed_depth,
     session,
@@ -23,6 +23,17 @@ use crate::telemetry::{HealthCheck, NodeMeters};
 /// What the application does with a connection that goes back.
 pub(crate) type OnReturn<C> =
     dyn for<'a> Fn(&'a mut C) -> BoxFuture<'a, QueryResult<()>> + Send + Sync;
+
+/// Does something with the transaction, and takes note of what becomes of it.
+macro_rules! noted {
+    ($slot:expr, $call:expr) => {{
+        $slot.ready_to_manage()?;
+        let flight = InFlight::new::<C>(&$slot.notes);
+        let answer = $call.await;
+        flight.landed();
+        answer.map_err(|error| $slot.failed(error))
+    }};
+}
 
 /// A physical connection of a node's pool.
 pub(crate) struct Slot<C: AsyncNodeConnection> {
@@ -198,8 +209,71 @@ impl<C: AsyncNodeConnection> Slot<C> {
         cleaned
     }
 
+    /// Begins a transaction, or a savepoint where one is open.
+    pub(crate) async fn begin(&mut self) -> QueryResult<()> {
+        noted!(
+            self,
+            C::TransactionManager::begin_transaction(&mut self.conn)
+        )
+    }
+
+    /// Begins a transaction by this statement.
+    pub(crate) async fn begin_with(&mut self, sql: &str) -> QueryResult<()> {
+        noted!(self, self.conn.begin_with(sql))
+    }
+
+    /// Commits the innermost level that Diesel knows of.
+    pub(crate) async fn commit(&mut self) -> QueryResult<()> {
+        noted!(
+            self,
+            C::TransactionManager::commit_transaction(&mut self.conn)
+        )
+    }
+
+    /// Rolls back the innermost level that Diesel knows of.
+    pub(crate) async fn roll_back(&mut self) -> QueryResult<()> {
+        noted!(
+            self,
+            C::TransactionManager::rollback_transaction(&mut self.conn)
+        )
+    }
+
+    /// Commits the outermost transaction, where it is doubtful that it can be.
+    pub(crate) async fn commit_doubtful(&mut self) -> Result<(), CommitRefused> {
+        self.ready_to_manage().map_err(CommitRefused::Failed)?;
+        let flight = InFlight::new::<C>(&self.notes);
+        let committed = self.conn.commit_doubtful().await;
+        flight.landed();
+        self.notes.flags.clear(Flags::UNPROBED);
+        committed.map_err(|refused| match refused {
+            CommitRefused::Failed(error) => CommitRefused::Failed(self.failed(error)),
+            because => because,
+        })
+    }
+
+    /// Tells the session whether its transaction may write, where the backend has no other way.
+    pub(crate) async fn query_only(&mut self, query_only: bool) -> QueryResult<()> {
+        self.mute(true);
+        let sql = session::read_only(self.notes.kind, query_only);
+        let told = noted!(self, self.conn.batch_execute(sql));
+        self.mute(false);
+        told
+    }
+
+    /// After an interruption diesel-async's manager would refuse to go on, or panic.
+    fn ready_to_manage(&mut self) -> QueryResult<()> {
+        if self.notes.flags.any(Flags::UNUSABLE) {
+            self.status().set_in_error();
+            return Err(DieselError::BrokenTransactionManager);
+        }
+        if self.notes.flags.any(Flags::INTERRUPTED) {
+            self.conn.forget_interruption();
+        }
+        Ok(())
+    }
+
     /// Makes the connection able to answer after a panic.
-    async fn recover(&mut self) -> bool {
+    pub(crate) async fn recover(&mut self) -> bool {
         self.conn.recover().await.is_ok()
     }
 
@@ -412,6 +486,12 @@ impl<'a> InFlight<'a> {
 
     pub(crate) fn landed(mut self) {
         self.land();
+    }
+
+    /// The same flight under another owner; this one has landed.
+    pub(crate) fn hand_over(&mut self) -> Self {
+        let flying = std::mem::replace(&mut self.flying, false);
+        Self { flying, ..*self }
     }
 
     pub(crate) fn notes(&self) -> &'a Notes {

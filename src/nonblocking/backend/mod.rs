@@ -16,10 +16,14 @@ mod sqlite;
 use std::future::Future;
 
 use diesel::query_builder::QueryFragment;
+use diesel::result::Error as DieselError;
 use diesel::{ConnectionResult, QueryResult};
-use diesel_async::{AsyncConnection, AsyncConnectionCore};
+#[cfg(any(feature = "async-postgres", feature = "async-mysql"))]
+use diesel_async::AnsiTransactionManager;
+use diesel_async::{AsyncConnection, AsyncConnectionCore, TransactionManager};
 
 use crate::driver::{IdentityRow, TransactionProbe};
+use crate::error::RollbackReason;
 use crate::topology::UrlKind;
 
 /// A diesel-async connection type that can be the physical connection of a node.
@@ -67,6 +71,25 @@ pub trait AsyncNodeConnection: AsyncConnection + 'static {
     ///
     /// What the driver says, and `AlreadyInTransaction` where Diesel knows of an open one.
     fn begin_with(&mut self, sql: &str) -> impl Future<Output = QueryResult<()>> + Send;
+
+    /// Commits the outermost transaction where it is doubtful that there is one that can be committed,
+    /// and finds that out in the same round trip. Called on PostgreSQL only.
+    ///
+    /// # Errors
+    ///
+    /// Why nothing was committed. After [`RollbackReason::FailedStatement`] the transaction is still
+    /// open, after anything else it is not, and Diesel knows.
+    fn commit_doubtful(&mut self) -> impl Future<Output = Result<(), CommitRefused>> + Send {
+        async {
+            Self::TransactionManager::commit_transaction(self)
+                .await
+                .map_err(CommitRefused::Failed)
+        }
+    }
+
+    /// Lets diesel-async forget that a future of its transaction manager was dropped half-way, which
+    /// it takes for the end of the connection. What it believes of the transaction stays.
+    fn forget_interruption(&mut self) {}
 
     /// Finds out whether a transaction is open: of the client library where it knows (SQLite), else of
     /// the server (PostgreSQL: one round trip). Called only where something has happened that makes it
@@ -129,6 +152,27 @@ pub trait AsyncNodeConnection: AsyncConnection + 'static {
     fn text_of<T>(query: &T) -> Option<String>
     where
         T: QueryFragment<<Self as AsyncConnectionCore>::Backend>;
+}
+
+/// Why a doubtful commit came to nothing.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum CommitRefused {
+    /// There was nothing that could be committed.
+    Because(RollbackReason),
+    /// The server refused the `COMMIT`, or was not there to answer it.
+    Failed(DieselError),
+}
+
+/// What diesel-async's own transaction manager needs to forget.
+#[cfg(any(feature = "async-postgres", feature = "async-mysql"))]
+fn forget_interruption<C>(conn: &mut C)
+where
+    C: AsyncConnection<TransactionManager = AnsiTransactionManager>,
+{
+    let believed = std::mem::take(AnsiTransactionManager::transaction_manager_status_mut(conn));
+    *conn.transaction_state() = AnsiTransactionManager::default();
+    *AnsiTransactionManager::transaction_manager_status_mut(conn) = believed;
 }
 
 /// [`AsyncNodeConnection::text_of`] for a backend that is a value.

@@ -31,6 +31,10 @@ impl AsyncNodeConnection for AsyncMysqlConnection {
         AnsiTransactionManager::begin_transaction_sql(self, sql).await
     }
 
+    fn forget_interruption(&mut self) {
+        super::forget_interruption(self);
+    }
+
     /// There is no statement that tells on every server, and mysql_async keeps what the protocol says
     /// (`SERVER_STATUS_IN_TRANS`) to itself.
     async fn probe(&mut self) -> TransactionProbe {

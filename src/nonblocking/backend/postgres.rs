@@ -1,14 +1,18 @@
-use diesel::connection::TransactionManagerStatus;
+use std::num::NonZeroU32;
+
+use diesel::connection::{InstrumentationEvent, TransactionManagerStatus};
 use diesel::pg::Pg;
 use diesel::query_builder::QueryFragment;
+use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use diesel::{ConnectionResult, QueryResult};
 use diesel_async::{
     AnsiTransactionManager, AsyncConnection, AsyncPgConnection, SimpleAsyncConnection,
     TransactionManager,
 };
 
-use super::AsyncNodeConnection;
+use super::{AsyncNodeConnection, CommitRefused};
 use crate::driver::{IdentityRow, TransactionProbe, believed_depth, session};
+use crate::error::RollbackReason;
 use crate::replica::statement_failure;
 use crate::topology::UrlKind;
 
@@ -33,6 +37,37 @@ impl AsyncNodeConnection for AsyncPgConnection {
 
     async fn begin_with(&mut self, sql: &str) -> QueryResult<()> {
         AnsiTransactionManager::begin_transaction_sql(self, sql).await
+    }
+
+    /// In a transaction that has failed, and where there is none, it is the savepoint that is refused
+    /// and the `COMMIT` does not run; by itself it would answer with a silent rollback, or a warning.
+    async fn commit_doubtful(&mut self) -> Result<(), CommitRefused> {
+        let outermost = InstrumentationEvent::commit_transaction(NonZeroU32::MIN);
+        self.instrumentation().on_connection_event(outermost);
+        let committed = self
+            .batch_execute("SAVEPOINT diesel_sharded_probe; COMMIT")
+            .await;
+        let refused = match committed {
+            Ok(()) => Ok(()),
+            Err(error) if statement_failure(false, &error).connection_lost => {
+                Err(CommitRefused::Failed(error))
+            }
+            // In a failed transaction nothing else succeeds either.
+            Err(error) => match self.batch_execute("SELECT").await {
+                Err(_) => return Err(CommitRefused::Because(RollbackReason::FailedStatement)),
+                Ok(()) if names_savepoint(&error) => {
+                    Err(CommitRefused::Because(RollbackReason::EndedByHand))
+                }
+                Ok(()) => Err(CommitRefused::Failed(error)),
+            },
+        };
+        *AnsiTransactionManager::transaction_manager_status_mut(self) =
+            TransactionManagerStatus::default();
+        refused
+    }
+
+    fn forget_interruption(&mut self) {
+        super::forget_interruption(self);
     }
 
     /// Neither Diesel nor tokio-postgres shows the state that the server sends with each answer, so
@@ -90,4 +125,14 @@ impl AsyncNodeConnection for AsyncPgConnection {
     {
         super::text(query, &Pg)
     }
+}
+
+/// Whether an error is about a savepoint outside of a transaction (25P01). The word stands in it in
+/// every language; Diesel does not show the code.
+fn names_savepoint(error: &DieselError) -> bool {
+    matches!(
+        error,
+        DieselError::DatabaseError(DatabaseErrorKind::Unknown, information)
+            if information.message().contains("SAVEPOINT")
+    )
 }

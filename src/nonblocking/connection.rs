@@ -1,0 +1,339 @@
+//! The connection an application works with: a diesel-async connection that belongs to one shard.
+
+use std::fmt;
+use std::sync::Mutex;
+
+use diesel::QueryResult;
+use diesel::connection::{CacheSize, DynInstrumentation};
+use diesel::result::Error as DieselError;
+use diesel_async::TransactionManager;
+
+use super::backend::AsyncNodeConnection;
+use super::manager::AsyncShardedConnectionManager;
+use super::node::Lease;
+use super::slot::Slot;
+use crate::driver::{Flags, Hooks, ShardedTmState, open_depth};
+use crate::error::{Error, RollbackReason};
+use crate::key::ToShardKey;
+use crate::name::{Role, ShardName};
+use crate::route::{Located, stack};
+use crate::telemetry::{self, Reason};
+use crate::topology::TopologyId;
+
+/// A diesel-async connection to one shard, out of the pool of one of its nodes.
+///
+/// It belongs to its shard from checkout until it is returned; it never moves. All of diesel-async
+/// works on it: `load`, `execute`, `returning`, streams, savepoints and, on PostgreSQL, pipelining on
+/// `&conn`. Where a function wants the backend's own connection (`&mut AsyncPgConnection`), give it
+/// [`inner`](Self::inner).
+///
+/// # Checks
+///
+/// Each statement first looks at the route stack, which costs a few nanoseconds:
+///
+/// - a connection that was bound by the stack refuses to work while the topmost route names another
+///   shard ([`Error::RouteMismatch`]); one that was asked for by name refuses only while a
+///   transaction is open on it;
+/// - in a transaction that is gone, because the server, a hand-written `COMMIT` or a cancelled future
+///   ended it, further statements are refused ([`Error::RolledBack`]).
+///
+/// Nothing is sent in either case. The look is taken where the statement is made (`.load(conn)`), not
+/// where its future is first polled.
+///
+/// # Cancellation
+///
+/// Any future of this connection may be dropped at any point. What had been sent by then may have
+/// happened or not, as with any client; a transaction whose future is dropped is rolled back, and
+/// nobody else gets the connection before it is known to be clean. A MySQL connection whose statement
+/// was dropped half-way refuses further ones and is closed; the others can be used on.
+pub struct AsyncShardedConnection<C: AsyncNodeConnection> {
+    pub(super) topology: TopologyId,
+    pub(super) lease: Option<Lease<C>>,
+    pub(super) by_stack: bool,
+    /// This is the connection of the `transaction_on` that pins the scope.
+    pub(super) owns_pin: bool,
+    pub(super) tm: ShardedTmState,
+    /// What is to be done after the commit.
+    pub(super) hooks: Hooks,
+    /// What a handle of an outer pool keeps while it is bound to nothing.
+    pub(super) handle: Option<Box<Handle<C>>>,
+}
+
+/// The part of a connection that only handles of an outer pool have.
+pub(super) struct Handle<C: AsyncNodeConnection> {
+    pub(super) manager: AsyncShardedConnectionManager<C>,
+    /// A binding that failed where no error could be given; the first statement gives it.
+    pub(super) failed: Option<Error>,
+    /// Where it belongs, once that is known, bound or not.
+    pub(super) target: Option<(Located, Reason)>,
+    /// Never waited for; it makes the connection `Sync`, which pipelining needs.
+    pub(super) instrumentation: Mutex<DynInstrumentation>,
+    pub(super) cache_size: Option<CacheSize>,
+    /// The pool has not handed it out yet.
+    pub(super) fresh: bool,
+}
+
+impl<C: AsyncNodeConnection> AsyncShardedConnection<C> {
+    pub(super) fn bound(topology: TopologyId, lease: Lease<C>, by_stack: bool) -> Self {
+        Self {
+            topology,
+            lease: Some(lease),
+            by_stack,
+            owns_pin: false,
+            tm: ShardedTmState::default(),
+            hooks: Hooks::default(),
+            handle: None,
+        }
+    }
+
+    pub(super) fn unbound(manager: AsyncShardedConnectionManager<C>) -> Self {
+        Self {
+            topology: manager.topology().id(),
+            lease: None,
+            by_stack: true,
+            owns_pin: false,
+            tm: ShardedTmState::default(),
+            hooks: Hooks::default(),
+            handle: Some(Box::new(Handle {
+                manager,
+                failed: None,
+                target: None,
+                instrumentation: Mutex::new(DynInstrumentation::default_instrumentation()),
+                cache_size: None,
+                fresh: true,
+            })),
+        }
+    }
+
+    /// The shard this connection belongs to; `None` only for a connection out of an outer pool that
+    /// was checked out under no route and with no default.
+    #[must_use]
+    pub fn shard(&self) -> Option<ShardName> {
+        self.lease.as_ref().map(|lease| lease.node().shard())
+    }
+
+    /// The role of the node this connection talks to; `None` while [`shard`](Self::shard) is.
+    #[must_use]
+    pub fn role(&self) -> Option<Role> {
+        self.lease.as_ref().map(|lease| lease.node().role())
+    }
+
+    /// Checks that a key of a keyspace belongs to this connection's shard, for code that wants to
+    /// be sure before it writes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WrongShard`] when it belongs elsewhere, and everything that locating a key can
+    /// answer.
+    pub fn ensure_owns<K>(&mut self, keyspace: &str, key: &K) -> Result<(), Error>
+    where
+        K: ToShardKey + ?Sized,
+    {
+        self.ready()?;
+        let Some(lease) = &self.lease else {
+            unreachable!("a ready connection is bound");
+        };
+        let bound = lease.node().shard();
+        lease.node().topology().with_current(|snapshot| {
+            let keyspace = &snapshot.keyspaces()[snapshot.find_keyspace(keyspace)?];
+            let owner = keyspace.locate(key)?.shard();
+            if owner == bound {
+                Ok(())
+            } else {
+                Err(Error::WrongShard {
+                    keyspace: keyspace.name,
+                    owner,
+                    bound,
+                })
+            }
+        })
+    }
+
+    /// The physical connection, after the same check as before a statement: for `LISTEN` and its
+    /// stream of notifications, cancel tokens, functions written for the backend's own type.
+    ///
+    /// What runs on it is not seen by this crate, so the connection is looked at more closely before
+    /// a commit and when it goes back to its pool.
+    ///
+    /// # Errors
+    ///
+    /// Those of a statement that may not run; see [the checks](Self#checks).
+    pub fn inner(&mut self) -> QueryResult<&mut C> {
+        let slot = self.ready()?;
+        slot.notes.flags.set(Flags::DIRTY | Flags::UNPROBED);
+        Ok(&mut slot.conn)
+    }
+
+    /// Checks that a statement may run on the connection.
+    #[inline]
+    pub(super) fn ready(&mut self) -> Result<&mut Slot<C>, Error> {
+        // A bound connection outside of any transaction and any route: nothing can be wrong.
+        if self.lease.is_none() || self.tm.depth() > 0 || !stack::is_empty() {
+            self.check()?;
+        }
+        let Some(lease) = &mut self.lease else {
+            unreachable!("the check answers an error for what is not bound");
+        };
+        let slot = lease.slot_mut();
+        if slot.notes.flags.any(Flags::UNUSABLE) {
+            return Err(interrupted(slot.notes.shard));
+        }
+        Ok(slot)
+    }
+
+    #[cold]
+    fn check(&mut self) -> Result<(), Error> {
+        let Some(lease) = &mut self.lease else {
+            return Err(self.why_unbound());
+        };
+        let (bound, slot) = (lease.node().shard(), lease.slot_mut());
+        let open = self.by_stack || self.tm.depth() > 0 || open_depth(slot.status()) > 0;
+        check_route(self.topology, bound, open)?;
+        if self.tm.depth() > 0
+            && let Some(reason) = lost(&mut self.tm, slot)
+        {
+            return Err(Error::RolledBack {
+                shard: bound,
+                reason,
+                source: None,
+            });
+        }
+        Ok(())
+    }
+
+    /// Like [`ready`](Self::ready) for a shared connection, whose statements are pipelined.
+    pub(super) fn ready_shared(&self) -> Result<&Slot<C>, Error> {
+        let Some(lease) = &self.lease else {
+            return Err(self.no_route());
+        };
+        let (bound, slot) = (lease.node().shard(), lease.slot());
+        let flags = &slot.notes.flags;
+        if !stack::is_empty() {
+            check_route(self.topology, bound, self.by_stack || self.tm.depth() > 0)?;
+        }
+        if self.tm.depth() > 0
+            && let Some(reason) = self.tm.known_lost(flags)
+        {
+            return Err(Error::RolledBack {
+                shard: bound,
+                reason,
+                source: None,
+            });
+        }
+        if flags.any(Flags::UNUSABLE) {
+            return Err(interrupted(bound));
+        }
+        Ok(slot)
+    }
+
+    /// Why a handle of an outer pool is bound to nothing.
+    fn why_unbound(&mut self) -> Error {
+        let failed = self.handle.as_mut().and_then(|handle| handle.failed.take());
+        failed.unwrap_or_else(|| self.no_route())
+    }
+
+    fn no_route(&self) -> Error {
+        Error::NoRoute {
+            known: self
+                .handle
+                .as_ref()
+                .map(|handle| handle.manager.shards())
+                .unwrap_or_default(),
+        }
+    }
+
+    /// Why the transaction of this scope is gone, if it is.
+    pub(super) fn lost(&mut self) -> Option<RollbackReason> {
+        lost(&mut self.tm, self.lease.as_mut()?.slot_mut())
+    }
+
+    /// The depth Diesel believes in, without a test transaction.
+    pub(super) fn open_depth(&mut self) -> u32 {
+        self.slot_mut().map_or(0, |slot| open_depth(slot.status()))
+    }
+
+    pub(super) fn slot_mut(&mut self) -> Option<&mut Slot<C>> {
+        self.lease.as_mut().map(Lease::slot_mut)
+    }
+
+    pub(super) fn rolled_back(&self, reason: RollbackReason, source: Option<DieselError>) -> Error {
+        match self.shard() {
+            Some(shard) => Error::RolledBack {
+                shard,
+                reason,
+                source: source.map(Into::into),
+            },
+            None => unreachable!("an unbound connection has no transaction"),
+        }
+    }
+
+    /// Has the connection closed when it comes back.
+    pub(super) fn retire(&mut self) {
+        if let Some(slot) = self.slot_mut() {
+            slot.notes.flags.set(Flags::RETIRE);
+        }
+    }
+
+    /// The future of a transaction was dropped: what is open is rolled back before anybody else gets
+    /// the connection, and nothing more is sent in it.
+    pub(super) fn abandon(&mut self) {
+        self.tm.lost.get_or_insert(RollbackReason::Cancelled);
+        if let Some(slot) = self.slot_mut() {
+            slot.notes.interrupted(true);
+        }
+    }
+}
+
+fn check_route(topology: TopologyId, bound: ShardName, watched: bool) -> Result<(), Error> {
+    if let Some(at) = stack::top(topology)
+        && at.shard != bound
+        && watched
+    {
+        let error = Error::RouteMismatch {
+            bound,
+            routed: at.shard,
+        };
+        telemetry::refused(&error);
+        return Err(error);
+    }
+    Ok(())
+}
+
+#[cold]
+fn interrupted(shard: ShardName) -> Error {
+    Error::RolledBack {
+        shard,
+        reason: RollbackReason::Cancelled,
+        source: None,
+    }
+}
+
+fn lost<C: AsyncNodeConnection>(
+    tm: &mut ShardedTmState,
+    slot: &mut Slot<C>,
+) -> Option<RollbackReason> {
+    if let Some(reason) = tm.known_lost(&slot.notes.flags) {
+        tm.lost = Some(reason);
+        return tm.lost;
+    }
+    let status = C::TransactionManager::transaction_manager_status_mut(&mut slot.conn);
+    tm.lost(&slot.notes, status)
+}
+
+impl<C: AsyncNodeConnection> fmt::Debug for AsyncShardedConnection<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncShardedConnection")
+            .field("shard", &self.shard())
+            .field("role", &self.role())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<C: AsyncNodeConnection> Drop for AsyncShardedConnection<C> {
+    fn drop(&mut self) {
+        if self.tm.depth() > 0 {
+            // Whatever became of it, a scope that did not end well is rolled back first.
+            self.abandon();
+        }
+    }
+}
