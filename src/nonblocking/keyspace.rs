@@ -152,10 +152,7 @@ impl<C: AsyncNodeConnection> Keyspace<C> {
         K: ToShardKey + ?Sized,
         T: Send + 'a,
         E: From<diesel::result::Error> + Send + 'a,
-        F: AsyncFnOnce() -> Result<T, E>
-            + SendAsyncFn0<Result<T, E>, Fut: Send>
-            + Send
-            + 'a,
+        F: AsyncFnOnce() -> Result<T, E> + SendAsyncFn0<Result<T, E>, Fut: Send> + Send + 'a,
     {
         self.manager.on_located(self.keyspace.located(key), f)
     }

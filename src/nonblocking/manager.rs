@@ -7,16 +7,16 @@ use futures_util::future::try_join_all;
 
 use super::backend::AsyncNodeConnection;
 use super::builder::ManagerBuilder;
+use super::closure::{SendAsyncFn, SendAsyncFn0};
 use super::connection::AsyncShardedConnection;
 use super::keyspace::Keyspace;
-use super::closure::{SendAsyncFn, SendAsyncFn0};
 use super::node::{Found, Lease, Node, Options};
 use super::transaction::TransactionBuilder;
-use crate::driver::{Flags, Status};
 use crate::driver::fleet::Fleet;
 use crate::driver::keyspace::KeyspaceRef;
 use crate::driver::node_set::{NodeSet, Nodes};
 use crate::driver::reload::refuse_foreign_urls;
+use crate::driver::{Flags, Status};
 use crate::error::Error;
 use crate::name::ShardName;
 use crate::route::{Located, Route, in_barrier, in_route, into_caller, stack};
@@ -339,14 +339,11 @@ impl<C: AsyncNodeConnection> AsyncShardedConnectionManager<C> {
         &'a self,
         shard: impl AsRef<str>,
         f: F,
-    ) -> impl Future<Output = Result<T, E>> + Send + use<'a, C, T, E, F>
+    ) -> impl Future<Output = Result<T, E>> + Send
     where
         T: Send + 'a,
         E: From<diesel::result::Error> + Send + 'a,
-        F: AsyncFnOnce() -> Result<T, E>
-            + SendAsyncFn0<Result<T, E>, Fut: Send>
-            + Send
-            + 'a,
+        F: AsyncFnOnce() -> Result<T, E> + SendAsyncFn0<Result<T, E>, Fut: Send> + Send + 'a,
     {
         self.on_located(self.locate(shard.as_ref()), f)
     }
@@ -360,10 +357,7 @@ impl<C: AsyncNodeConnection> AsyncShardedConnectionManager<C> {
     where
         T: Send + 'a,
         E: From<diesel::result::Error> + Send + 'a,
-        F: AsyncFnOnce() -> Result<T, E>
-            + SendAsyncFn0<Result<T, E>, Fut: Send>
-            + Send
-            + 'a,
+        F: AsyncFnOnce() -> Result<T, E> + SendAsyncFn0<Result<T, E>, Fut: Send> + Send + 'a,
     {
         let topology = self.topology().id();
         async move {
@@ -394,7 +388,7 @@ impl<C: AsyncNodeConnection> AsyncShardedConnectionManager<C> {
         &'a self,
         shard: impl AsRef<str>,
         f: F,
-    ) -> impl Future<Output = Result<T, E>> + Send + use<'a, C, T, E, F>
+    ) -> impl Future<Output = Result<T, E>> + Send
     where
         T: Send + 'a,
         E: From<diesel::result::Error> + Send + 'a,
@@ -419,7 +413,10 @@ impl<C: AsyncNodeConnection> AsyncShardedConnectionManager<C> {
     ///
     /// For what must be kept whatever becomes of the surrounding transaction: an audit record, a
     /// counter of attempts.
-    pub fn independent<'a, T, F>(&'a self, f: F) -> impl Future<Output = T> + Send + use<'a, C, T, F>
+    pub fn independent<'a, T, F>(
+        &'a self,
+        f: F,
+    ) -> impl Future<Output = T> + Send + use<'a, C, T, F>
     where
         T: Send + 'a,
         F: AsyncFnOnce() -> T + SendAsyncFn0<T, Fut: Send> + Send + 'a,

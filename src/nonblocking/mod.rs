@@ -1,14 +1,18 @@
 //! The nonblocking driver: diesel-async's connection types, one bb8 pool per node.
 
 mod backend;
+mod builder;
 mod closure;
 mod connection;
 mod diesel_impls;
 mod hooks;
+mod identity;
+mod keyspace;
 mod manager;
 mod native;
 mod node;
 mod outer;
+mod reload;
 mod retry;
 mod slot;
 mod statement;
@@ -16,14 +20,19 @@ mod transaction;
 mod transaction_manager;
 
 pub use backend::{AsyncNodeConnection, CommitRefused};
+pub use builder::ManagerBuilder;
 pub use closure::{SendAsyncFn, SendAsyncFn0};
 pub use connection::AsyncShardedConnection;
+pub use keyspace::Keyspace;
 pub use manager::AsyncShardedConnectionManager;
 #[cfg(feature = "async-postgres")]
 pub use native::PgTransactionBuilder;
+pub use reload::Reloaded;
 pub use retry::RetryingTransactionBuilder;
 pub use statement::{ExecuteFuture, LoadFuture, ShardedStream};
 pub use transaction::TransactionBuilder;
 pub use transaction_manager::ShardedTm;
 
-pub use crate::driver::{Isolation, Outcome, ShardedTmState, TransactionProbe};
+pub use crate::driver::{
+    IdentityRow, Isolation, NodeInfo, NodeStatus, Outcome, ShardedTmState, Status, TransactionProbe,
+};

@@ -16,6 +16,7 @@ use super::backend::AsyncNodeConnection;
 use super::connection::AsyncShardedConnection;
 use super::manager::AsyncShardedConnectionManager;
 use crate::driver::ShardedTmState;
+use crate::driver::node_set::PoolNode;
 use crate::error::Error;
 use crate::route::Located;
 use crate::telemetry::Reason;
@@ -83,7 +84,7 @@ impl<C: AsyncNodeConnection> AsyncShardedConnectionManager<C> {
         &self,
         (at, reason): (Located, Reason),
     ) -> Result<AsyncShardedConnection<C>, Error> {
-        self.checkout(self.nodes()?, at, reason).await
+        self.checkout(at, reason).await
     }
 }
 

@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use arc_swap::Guard;
 use futures_util::future::try_join_all;
 
 use super::backend::AsyncNodeConnection;
@@ -149,7 +150,7 @@ impl<C: AsyncNodeConnection> AsyncShardedConnectionManager<C> {
         };
         refuse_changed_placement(&draft.current, &draft.next)?;
         refuse_foreign_urls::<C>(&draft.next, C::accepts)?;
-        let before = Arc::clone(&self.nodes()?);
+        let before = Guard::into_inner(self.nodes()?);
         // Made of the same snapshot that is put in place if all goes well.
         let after = self.set_of(&draft.next, &before);
         let to_prove = to_prove(&after, &before);

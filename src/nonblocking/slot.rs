@@ -13,9 +13,9 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::backend::{AsyncNodeConnection, CommitRefused};
+use super::node::Room;
 use crate::driver::{
-    Flags, IdentityRow, NodeHealth, Noter, Notes, Room, TransactionProbe, Watch, believed_depth,
-    session,
+    Flags, IdentityRow, NodeHealth, Noter, Notes, TransactionProbe, Watch, believed_depth, session,
 };
 use crate::name::{Role, ShardName};
 use crate::telemetry::{HealthCheck, NodeMeters};

@@ -252,7 +252,6 @@ impl<T> fmt::Debug for Routed<T> {
 ///
 /// [`Error::PinnedElsewhere`] when a pin of the calling scope holds it on another shard.
 #[cfg(feature = "bb8")]
-#[expect(dead_code, reason = "the nonblocking driver calls it")]
 pub(crate) fn in_route<F>(topology: TopologyId, at: Located, inner: F) -> Result<Routed<F>, Error> {
     Ok(Routed {
         inner: Some(inner),
@@ -268,7 +267,6 @@ pub(crate) fn in_route<F>(topology: TopologyId, at: Located, inner: F) -> Result
 ///
 /// [`Error::AlreadyInTransaction`] and [`Error::PinnedElsewhere`] when the calling scope is pinned.
 #[cfg(feature = "bb8")]
-#[expect(dead_code, reason = "the nonblocking driver calls it")]
 pub(crate) fn in_pin<F>(
     topology: TopologyId,
     at: Located,
@@ -285,7 +283,6 @@ pub(crate) fn in_pin<F>(
 /// Runs a future under what is in force here, without the routes and pins of this topology, as the
 /// blocking `independent` does. Call it where the future is first polled, in an `async` block.
 #[cfg(feature = "bb8")]
-#[expect(dead_code, reason = "the nonblocking driver calls it")]
 pub(crate) fn in_barrier<F>(topology: TopologyId, inner: F) -> Routed<F> {
     Routed {
         inner: Some(inner),

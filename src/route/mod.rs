@@ -21,7 +21,6 @@ use crate::topology::{ShardIndex, Snapshot, Topology};
 
 pub use future::{FutureExt, IntoRoutes, Routed, StreamExt};
 #[cfg(feature = "bb8")]
-#[expect(unused_imports, reason = "the nonblocking driver calls them")]
 pub(crate) use future::{in_barrier, in_pin, in_route};
 pub(crate) use stack::Located;
 pub(crate) use text::parse;

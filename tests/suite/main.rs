@@ -19,6 +19,7 @@ mod support;
 mod architecture;
 mod compile_fail;
 mod matrix;
+mod nonblocking;
 #[path = "production/support.rs"]
 mod production_support;
 mod secrets;

@@ -35,7 +35,6 @@ use crate::route::stack::{self, NodeId};
 use crate::telemetry::NodeMeters;
 use crate::topology::{NodeSpec, Snapshot, Topology};
 
-pub(crate) use connect::Connector;
 pub(crate) use pool::Lease;
 use pool::{Built, Permit, Pooled};
 pub(crate) use room::Room;
@@ -311,7 +310,9 @@ impl<C: AsyncNodeConnection> Node<C> {
         let shared = &self.shared;
         // bb8 starts a task for each connection that is to be had ahead of need.
         let _runtime = (shared.min_idle() > 0).then(|| shared.runtime());
-        let _entered = _runtime.as_ref().and_then(|r| r.as_ref().map(Handle::enter));
+        let _entered = _runtime
+            .as_ref()
+            .and_then(|r| r.as_ref().map(Handle::enter));
         drop(pooled);
         if shared.is_retired() {
             // It may have come back before it could know.

@@ -132,7 +132,7 @@ impl<C: AsyncNodeConnection> Drop for RuntimeWatch<C> {
     }
 }
 
-type Pooled<C> = bb8::PooledConnection<'static, NodeManager<C>>;
+pub(super) type Pooled<C> = bb8::PooledConnection<'static, NodeManager<C>>;
 
 /// Permission to hold one connection of a node; given back when it goes.
 pub(super) struct Permit<C: AsyncNodeConnection> {
