@@ -25,6 +25,8 @@ mod locate;
 /// What holds on every backend.
 macro_rules! everywhere {
     () => {
+        #[path = "migrate/mod.rs"]
+        mod migrate;
         #[path = "ping.rs"]
         mod ping;
     };
@@ -35,6 +37,8 @@ mod sqlite {
     pub(crate) use crate::support::sqlite as backend;
 
     everywhere!();
+    #[path = "migrate/sqlite.rs"]
+    mod migrate_sqlite;
 }
 
 #[path = "."]
@@ -42,6 +46,8 @@ mod postgres {
     pub(crate) use crate::support::postgres as backend;
 
     everywhere!();
+    #[path = "migrate/postgres.rs"]
+    mod migrate_postgres;
 }
 
 #[path = "."]
@@ -49,4 +55,6 @@ mod mysql {
     pub(crate) use crate::support::mysql as backend;
 
     everywhere!();
+    #[path = "migrate/mysql.rs"]
+    mod migrate_mysql;
 }

@@ -1,0 +1,212 @@
+//! Migrations that stop half-way: what stays, what is told, how it ends.
+
+use diesel_sharded::migrate::{FailureKind, Options, Outcome, Repair, Steps, VersionState};
+
+use super::backend;
+use super::stage::{Ground, ONE, THREE, TWO, ended, failure, kinds, quiet, ran};
+
+const HALF: &str = "CREATE TABLE half (id INT);\nCREATE TABLE ok1 (id INT);\nCREATE TABLE end1 (id INT);\n";
+const BACK: &str = "DROP TABLE half;\nDROP TABLE ok1;\nDROP TABLE end1;\n";
+
+/// Three migrations, the second of which stops at its second of three statements on shard b.
+fn half_way() -> Ground {
+    let ground = Ground::new(&["a", "b", "c"]);
+    ground.table("2024-01-01-000000_one", "one");
+    ground.untransacted("2024-01-02-000000_half", HALF, BACK);
+    ground.table("2024-01-03-000000_three", "three");
+    ground.direct("b", "CREATE TABLE ok1 (id INT)");
+    let report = ground.run(&Options::new());
+    ended(
+        &report,
+        &[("a", Outcome::Done), ("b", Outcome::Failed), ("c", Outcome::NotTried)],
+    );
+    let told = failure(&report, "b");
+    assert_eq!(told.statement.as_ref().unwrap().number, 2);
+    assert!(told.message.contains("1 of its 3 statements have run"), "{told:#?}");
+    assert!(told.message.contains(&format!("repair b {TWO} --resume-from 2")), "{told:#?}");
+    assert!(told.database.as_ref().unwrap().contains("exists"), "{told:#?}");
+    ground
+}
+
+#[test]
+fn a_migration_that_stopped_half_way_is_dirty_until_it_is_repaired() {
+    let ground = half_way();
+    assert!(ground.has("b", "half"), "what ran stays");
+    assert_eq!(ground.versions("b"), [ONE], "and is not recorded as applied");
+
+    let status = ground.migrator().status(&Options::new()).unwrap();
+    let b = &status.shards[1];
+    assert_eq!(b.state(TWO), Some(VersionState::Dirty));
+    assert!(b.has_diverged() && !status.is_up_to_date());
+    let dirty = &b.dirty[0];
+    assert_eq!((dirty.done, dirty.of), (1, 3));
+    assert!(dirty.error.as_ref().unwrap().contains("exists"));
+
+    // Nothing runs there, nor anywhere else, until somebody has decided.
+    for action in [
+        ground.run(&Options::new()),
+        ground.migrator().revert(Steps::Last(1), &Options::new().shards(["b"]), &quiet).unwrap(),
+    ] {
+        assert_eq!(kinds(&action, "b"), [FailureKind::Dirty], "{action:#?}");
+    }
+    assert!(ground.versions("c").is_empty());
+
+    ground.direct("b", "DROP TABLE ok1");
+    let repaired = ground
+        .migrator()
+        .repair("b", "2024-01-02-000000", Repair::ResumeFrom(2), &Options::new(), &quiet)
+        .unwrap();
+    assert_eq!(repaired.outcome, Outcome::Done, "{repaired:#?}");
+    assert!(ground.has("b", "ok1") && ground.has("b", "end1"));
+    assert_eq!(ground.versions("b"), [ONE, TWO]);
+    let report = ground.run(&Options::new());
+    assert_eq!(ran(&report, "b"), [THREE]);
+    assert!(ground.migrator().status(&Options::new()).unwrap().is_up_to_date());
+}
+
+#[test]
+fn a_half_way_state_can_be_marked_either_way() {
+    let ground = half_way();
+    ground.direct("b", "CREATE TABLE end1 (id INT)");
+    let marked = ground
+        .migrator()
+        .repair("b", TWO, Repair::MarkApplied, &Options::new(), &quiet)
+        .unwrap();
+    assert!(marked.outcome.is_success(), "{marked:#?}");
+    assert_eq!(ground.versions("b"), [ONE, TWO]);
+    ground.run_well();
+
+    let ground = half_way();
+    ground.direct("b", "DROP TABLE half; DROP TABLE ok1");
+    let marked = ground
+        .migrator()
+        .repair("b", TWO, Repair::MarkReverted, &Options::new(), &quiet)
+        .unwrap();
+    assert!(marked.outcome.is_success(), "{marked:#?}");
+    assert_eq!(ran(&ground.run(&Options::new()), "b"), [TWO, THREE]);
+}
+
+#[test]
+fn a_repair_that_makes_no_sense_is_refused() {
+    let ground = half_way();
+    let repair = |shard: &str, version: &str, how| {
+        ground.migrator().repair(shard, version, how, &Options::new(), &quiet)
+    };
+    for from in [0, 5] {
+        let report = repair("b", TWO, Repair::ResumeFrom(from)).unwrap();
+        assert_eq!(report.failures[0].kind, FailureKind::Dirty);
+        assert!(report.failures[0].message.contains("resume from 1 to 4"), "{report:#?}");
+    }
+    // Not dirty there.
+    let report = repair("a", TWO, Repair::ResumeFrom(2)).unwrap();
+    assert_eq!(report.outcome, Outcome::Failed);
+    let report = repair("b", "2999", Repair::MarkApplied).unwrap();
+    assert_eq!(report.failures[0].kind, FailureKind::Unknown);
+    assert!(repair("x", TWO, Repair::MarkApplied).is_err());
+    // Nothing of this has changed anything.
+    assert_eq!(ground.versions("b"), [ONE]);
+    let status = ground.migrator().status(&Options::new()).unwrap();
+    assert_eq!(status.shards[1].dirty.len(), 1);
+}
+
+/// Statement by statement also means: where the first one fails, nothing has run, and there is
+/// nothing to repair.
+#[test]
+fn a_first_statement_that_fails_leaves_nothing_behind() {
+    let ground = Ground::new(&["a"]);
+    ground.untransacted("2024-01-01-000000_half", HALF, BACK);
+    ground.direct("a", "CREATE TABLE half (id INT)");
+    let report = ground.run(&Options::new());
+    assert!(failure(&report, "a").message.contains("nothing of the migration has run"));
+    ground.direct("a", "DROP TABLE half");
+    ground.run_well();
+}
+
+#[test]
+fn a_revert_that_stops_half_way_is_dirty_too() {
+    let ground = Ground::new(&["a"]);
+    ground.untransacted("2024-01-01-000000_half", HALF, BACK);
+    ground.run_well();
+    ground.direct("a", "DROP TABLE ok1");
+    let report = ground.migrator().revert(Steps::Last(1), &Options::new(), &quiet).unwrap();
+    let told = failure(&report, "a");
+    assert!(told.message.contains("while it was reverted: 1 of its 3"), "{told:#?}");
+    assert_eq!(ground.versions("a"), [ONE]);
+    let report = ground
+        .migrator()
+        .repair("a", ONE, Repair::ResumeFrom(3), &Options::new(), &quiet)
+        .unwrap();
+    assert_eq!(report.outcome, Outcome::Done, "{report:#?}");
+    assert!(ground.versions("a").is_empty() && !ground.has("a", "end1"));
+}
+
+/// In a transaction nothing stays; MySQL has none around a change of the schema, and says so.
+#[test]
+fn a_migration_in_a_transaction_leaves_nothing_where_that_is_possible() {
+    let ground = Ground::new(&["a"]);
+    ground.stage.migration(
+        "2024-01-01-000000_mixed",
+        "CREATE TABLE a1 (id INT);\nINSERT INTO a1 VALUES (1);\nCREATE TABLE a2 (id INT);\nINSERT INTO nowhere VALUES (1);\n",
+        "DROP TABLE a1;\nDROP TABLE a2;\n",
+    );
+    let report = ground.run(&Options::new());
+    let told = failure(&report, "a");
+    assert_eq!(told.statement.unwrap().number, 4);
+    assert!(ground.versions("a").is_empty());
+    if backend::NAME == "mysql" {
+        assert!(ground.has("a", "a1") && ground.has("a", "a2"));
+        assert_eq!(ground.number("a", "SELECT count(*) FROM a1"), 1);
+        assert!(told.message.contains("3 of its 4 statements have run"), "{}", told.message);
+        assert_eq!(kinds(&ground.run(&Options::new()), "a"), [FailureKind::Dirty]);
+    } else {
+        assert!(!ground.has("a", "a1") && !ground.has("a", "a2"));
+        assert!(told.message.contains("nothing of the migration has stayed"), "{}", told.message);
+    }
+}
+
+#[test]
+fn a_migration_of_rows_alone_is_a_transaction_everywhere() {
+    let ground = Ground::new(&["a"]);
+    ground.stage.migration(
+        "2024-01-01-000000_rows",
+        "INSERT INTO items (id) VALUES (1);\nINSERT INTO items (id) VALUES (2), (1);\n",
+        "DELETE FROM items;\n",
+    );
+    let report = ground.run(&Options::new());
+    assert!(failure(&report, "a").message.contains("nothing of the migration has stayed"));
+    assert!(ground.fleet.rows("a").is_empty());
+    ground.stage.migration(
+        "2024-01-01-000000_rows",
+        "INSERT INTO items (id) VALUES (1);\nINSERT INTO items (id) VALUES (2);\n",
+        "DELETE FROM items;\n",
+    );
+    ground.run_well();
+    assert_eq!(ground.fleet.rows("a"), [1, 2]);
+}
+
+/// Whoever writes BEGIN and COMMIT into a migration gets them, and the record of how far it has come is
+/// part of that transaction.
+#[test]
+fn transactions_written_by_hand_are_honoured() {
+    let up = "INSERT INTO items (id) VALUES (1);\nBEGIN;\nINSERT INTO items (id) VALUES (2);\nINSERT INTO items (id) VALUES (1);\nCOMMIT;\nINSERT INTO items (id) VALUES (3);\n";
+    let ground = Ground::new(&["a"]);
+    ground.stage.migration("2024-01-01-000000_by_hand", up, "DELETE FROM items;\n");
+    let report = ground.run(&Options::new());
+    let told = failure(&report, "a");
+    // The first statement stays, the transaction of the second is gone with its record.
+    assert_eq!(ground.fleet.rows("a"), [1]);
+    assert!(told.message.contains(" of its 6 statements have run"), "{told:#?}");
+    let status = ground.migrator().status(&Options::new()).unwrap();
+    let done = status.shards[0].dirty[0].done;
+    assert!((1..=2).contains(&done), "{status:#?}");
+
+    ground.direct("a", "DELETE FROM items");
+    let fixed = up.replace("VALUES (1);\nCOMMIT", "VALUES (9);\nCOMMIT");
+    ground.stage.migration("2024-01-01-000000_by_hand", &fixed, "DELETE FROM items;\n");
+    let report = ground
+        .migrator()
+        .repair("a", ONE, Repair::ResumeFrom(1), &Options::new(), &quiet)
+        .unwrap();
+    assert_eq!(report.outcome, Outcome::Done, "{report:#?}");
+    assert_eq!(ground.fleet.rows("a"), [1, 2, 3, 9]);
+}

@@ -1,0 +1,81 @@
+//! What only MySQL has: locks of metadata, commits that nobody asked for, routines.
+
+use std::time::Duration;
+
+use diesel::connection::SimpleConnection;
+use diesel_sharded::migrate::{Event, FailureKind, Options, Outcome};
+
+use super::migrate::stage::{Ground, ended, failure};
+
+/// Somebody's open transaction keeps a table from being altered.
+#[test]
+fn a_busy_table_is_given_up_and_tried_again() {
+    let ground = Ground::new(&["a", "b"]);
+    ground.stage.migration(
+        "2024-01-01-000000_alter",
+        "CREATE TABLE fresh (id INT);\nALTER TABLE items ADD COLUMN more INT;\n",
+        "",
+    );
+    let busy = std::sync::Mutex::new(ground.fleet.direct("b"));
+    busy.lock()
+        .unwrap()
+        .batch_execute("BEGIN; SELECT count(*) FROM items")
+        .unwrap();
+    let options = Options::new()
+        .lock_timeout(Duration::from_secs(1))
+        .max_failures(None);
+    let report = ground.run(&options);
+    ended(&report, &[("a", Outcome::Done), ("b", Outcome::Failed)]);
+    let told = failure(&report, "b");
+    assert_eq!(told.kind, FailureKind::LockTimeout);
+    assert!(
+        told.message.contains("1 of its 2 statements have run"),
+        "{told:#?}"
+    );
+
+    // With a retry that comes late enough, it goes through at once.
+    ground.direct("b", "DROP TABLE fresh; DELETE FROM diesel_sharded_progress");
+    let observer = |event: &Event| {
+        if matches!(event, Event::Retrying { .. }) {
+            busy.lock().unwrap().batch_execute("ROLLBACK").unwrap();
+        }
+    };
+    let report = ground
+        .migrator()
+        .run(&options.retries(2), &observer)
+        .unwrap();
+    assert!(report.is_success(), "{report:#?}");
+}
+
+#[test]
+fn a_statement_that_takes_too_long_is_ended() {
+    let ground = Ground::new(&["a"]);
+    ground.stage.migration(
+        "2024-01-01-000000_slow",
+        "SELECT count(*) FROM items, (SELECT SLEEP(60)) AS slow;\n",
+        "",
+    );
+    let options = Options::new().statement_timeout(Duration::from_millis(200));
+    let told = failure(&ground.run(&options), "a");
+    assert_eq!(told.kind, FailureKind::StatementTimeout, "{told:#?}");
+    assert!(ground.versions("a").is_empty());
+}
+
+/// Bodies need no DELIMITER, and each is one statement.
+#[test]
+fn routines_and_triggers_are_sent_whole() {
+    let ground = Ground::new(&["a"]);
+    ground.stage.migration(
+        "2024-01-01-000000_routines",
+        "CREATE TRIGGER never_negative BEFORE INSERT ON items FOR EACH ROW BEGIN IF NEW.id < 0 THEN SET NEW.id = -NEW.id; END IF; SET NEW.note = 'a;b'; END;
+         CREATE PROCEDURE three() BEGIN DECLARE i INT DEFAULT 0; WHILE i < 3 DO SET i = i + 1; INSERT INTO items (id) VALUES (-i); END WHILE; END;
+         CALL three();
+         CREATE FUNCTION twice(n INT) RETURNS INT DETERMINISTIC RETURN IF(n > 0, 2 * n, 0);",
+        "DROP FUNCTION twice; DROP PROCEDURE three; DROP TRIGGER never_negative;",
+    );
+    ground.run_well();
+    assert_eq!(ground.fleet.rows("a"), [1, 2, 3]);
+    assert_eq!(ground.number("a", "SELECT twice(4)"), 8);
+    let schema = ground.migrator().schema(&Options::new()).unwrap();
+    assert!(schema.agrees());
+}
