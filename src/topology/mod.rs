@@ -38,7 +38,11 @@ pub(crate) use spec::TopologySpec;
 #[cfg(feature = "config")]
 pub(crate) use spec::{BudgetConfig, TableConfig};
 pub use spec::{KeyspaceConfig, PoolConfig, ReplicaConfig, ShardConfig, ShardState, Startup};
+#[cfg(feature = "async-postgres")]
+pub(crate) use url::PostgresTarget;
 pub use url::{DatabaseUrl, UrlKind};
+#[cfg(feature = "rustls")]
+pub(crate) use url::{Roots, TlsSettings, Verify};
 #[cfg(feature = "config")]
 pub(crate) use validate::{Problem, key_of, list, normalized, unknown, validate};
 

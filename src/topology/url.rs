@@ -1,6 +1,8 @@
 //! Database URLs: read once, compared safely, never printed with a secret.
 
 mod parse;
+#[cfg(feature = "async-postgres")]
+mod postgres;
 mod redact;
 mod scrub;
 mod sqlite;
@@ -15,6 +17,10 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::error::{ConfigErrors, ConfigProblem, Error};
 use parse::{Uri, decode};
+#[cfg(feature = "async-postgres")]
+pub(crate) use postgres::PostgresTarget;
+#[cfg(feature = "rustls")]
+pub(crate) use postgres::{Roots, TlsSettings, Verify};
 use redact::{MASK, PRINTABLE};
 
 /// The bytes of a password that stand for themselves in a URL.

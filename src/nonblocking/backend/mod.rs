@@ -10,8 +10,12 @@ mod identity;
 mod mysql;
 #[cfg(feature = "async-postgres")]
 mod postgres;
+#[cfg(feature = "async-postgres")]
+mod postgres_connect;
 #[cfg(feature = "async-sqlite")]
 mod sqlite;
+#[cfg(feature = "rustls")]
+mod tls;
 
 use std::future::Future;
 

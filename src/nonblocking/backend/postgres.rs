@@ -28,7 +28,7 @@ impl AsyncNodeConnection for AsyncPgConnection {
     }
 
     async fn connect(_: UrlKind, url: &str) -> ConnectionResult<Self> {
-        Self::establish(url).await
+        super::postgres_connect::connect(url).await
     }
 
     fn kind(&self) -> UrlKind {

@@ -1,0 +1,601 @@
+//! A PostgreSQL URL as the nonblocking driver connects with it.
+//!
+//! libpq and tokio-postgres know different parameters, and tokio-postgres gives two of those they
+//! share another meaning. Here every parameter either means what it means to libpq, or is refused:
+//! one that is silently ignored could be the one that asks for encryption.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use percent_encoding::percent_decode_str;
+use tokio_postgres::Config;
+use tokio_postgres::config::{
+    ChannelBinding, LoadBalanceHosts, SslMode, SslNegotiation, TargetSessionAttrs,
+};
+
+use super::DatabaseUrl;
+use super::parse::{self, decode};
+
+/// Parameters of libpq that are refused here, and what to do instead.
+const REFUSED: &[(&str, &str)] = &[
+    (
+        "passfile",
+        "it is not read: use `password = { file = \"..\" }`",
+    ),
+    (
+        "service",
+        "service files are not read: write the parameters into the url",
+    ),
+    (
+        "servicefile",
+        "service files are not read: write the parameters into the url",
+    ),
+    (
+        "require_auth",
+        "it is not supported by the nonblocking driver, and ignoring it would accept any method",
+    ),
+    ("requiressl", "it is obsolete: use sslmode=require"),
+    (
+        "requirepeer",
+        "it is not supported by the nonblocking driver",
+    ),
+    (
+        "sslcrl",
+        "revocation lists are not supported by the nonblocking driver",
+    ),
+    (
+        "sslcrldir",
+        "revocation lists are not supported by the nonblocking driver",
+    ),
+    (
+        "sslpassword",
+        "encrypted keys are not supported by the nonblocking driver: decrypt the key file",
+    ),
+    (
+        "sslcertmode",
+        "it is not supported by the nonblocking driver: a certificate is sent where sslcert names one",
+    ),
+    (
+        "sslcompression",
+        "compression is not supported by the nonblocking driver",
+    ),
+    (
+        "sslkeylogfile",
+        "it is not supported by the nonblocking driver",
+    ),
+    (
+        "ssl_max_protocol_version",
+        "it is not supported by the nonblocking driver",
+    ),
+    (
+        "min_protocol_version",
+        "it is not supported by the nonblocking driver",
+    ),
+    (
+        "max_protocol_version",
+        "it is not supported by the nonblocking driver",
+    ),
+    (
+        "krbsrvname",
+        "GSSAPI is not supported by the nonblocking driver",
+    ),
+    (
+        "gsslib",
+        "GSSAPI is not supported by the nonblocking driver",
+    ),
+    (
+        "gssdelegation",
+        "GSSAPI is not supported by the nonblocking driver",
+    ),
+    ("replication", "replication connections are not supported"),
+    (
+        "scram_client_key",
+        "it is not supported by the nonblocking driver",
+    ),
+    (
+        "scram_server_key",
+        "it is not supported by the nonblocking driver",
+    ),
+    (
+        "oauth_issuer",
+        "OAuth is not supported by the nonblocking driver",
+    ),
+    (
+        "oauth_client_id",
+        "OAuth is not supported by the nonblocking driver",
+    ),
+    (
+        "oauth_client_secret",
+        "OAuth is not supported by the nonblocking driver",
+    ),
+    (
+        "oauth_scope",
+        "OAuth is not supported by the nonblocking driver",
+    ),
+];
+
+/// Parameters that mean here what they mean to libpq.
+const KNOWN: &[&str] = &[
+    "application_name",
+    "channel_binding",
+    "client_encoding",
+    "connect_timeout",
+    "dbname",
+    "fallback_application_name",
+    "gssencmode",
+    "host",
+    "hostaddr",
+    "keepalives",
+    "keepalives_count",
+    "keepalives_idle",
+    "keepalives_interval",
+    "load_balance_hosts",
+    "options",
+    "password",
+    "port",
+    "ssl",
+    "ssl_min_protocol_version",
+    "sslcert",
+    "sslkey",
+    "sslmode",
+    "sslnegotiation",
+    "sslrootcert",
+    "sslsni",
+    "target_session_attrs",
+    "tcp_user_timeout",
+    "user",
+];
+
+/// What to connect with.
+#[derive(Clone)]
+pub(crate) struct PostgresTarget {
+    /// Its `ssl_mode` is `Prefer` or `Require` exactly where `tls` is there.
+    pub(crate) config: Config,
+    pub(crate) tls: Option<TlsSettings>,
+}
+
+/// How the server proves who it is, and we.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TlsSettings {
+    pub(crate) verify: Verify,
+    pub(crate) roots: Roots,
+    /// The files of our certificate and its key.
+    pub(crate) client: Option<(PathBuf, PathBuf)>,
+    /// Whether the name of the host is told while the connection is set up.
+    pub(crate) sni: bool,
+    /// Whether TLS 1.2 is refused too.
+    pub(crate) only_1_3: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verify {
+    /// Encryption alone: somebody in the middle is not noticed.
+    Nothing,
+    /// The certificate comes from a trusted authority.
+    Authority,
+    /// And it is for this host.
+    AuthorityAndHost,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Roots {
+    /// Those of the operating system.
+    System,
+    File(PathBuf),
+}
+
+/// Whether this build can encrypt.
+const TLS: bool = cfg!(feature = "rustls");
+
+impl DatabaseUrl {
+    /// Takes a PostgreSQL URL or `key=value` string as the nonblocking driver needs it.
+    ///
+    /// The texts of the problems hold no value of any parameter.
+    pub(crate) fn postgres_target(&self) -> Result<PostgresTarget, Vec<String>> {
+        let mut reading = Reading::default();
+        reading.read(self);
+        reading.finish()
+    }
+}
+
+/// What was found so far.
+#[derive(Default)]
+struct Reading {
+    problems: Vec<String>,
+    config: Config,
+    password: Option<Vec<u8>>,
+    hosts: Vec<String>,
+    addresses: Vec<String>,
+    ports: Vec<Option<u16>>,
+    database: Option<String>,
+    user: Option<String>,
+    application: Option<String>,
+    fallback_application: Option<String>,
+    mode: Option<Mode>,
+    direct: bool,
+    root: Option<String>,
+    cert: Option<String>,
+    key: Option<String>,
+    no_sni: bool,
+    only_1_3: bool,
+    bound_to_tls: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Disable,
+    Prefer,
+    Require,
+    VerifyCa,
+    VerifyFull,
+}
+
+impl Mode {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Disable => "disable",
+            Self::Prefer => "prefer",
+            Self::Require => "require",
+            Self::VerifyCa => "verify-ca",
+            Self::VerifyFull => "verify-full",
+        }
+    }
+}
+
+impl Reading {
+    fn read(&mut self, url: &DatabaseUrl) {
+        if parse::is_uri(url.expose()) {
+            let Some((uri, hosts)) =
+                parse::postgres(url.expose()).and_then(|uri| uri.hosts().map(|hosts| (uri, hosts)))
+            else {
+                return self.problem("the url cannot be read");
+            };
+            self.user = uri.user.map(|user| decode(user).into_owned());
+            self.password = uri
+                .password
+                .map(|password| percent_decode_str(password).collect());
+            self.database = uri.database.map(|name| decode(name).into_owned());
+            // One empty host: none is named.
+            if hosts.iter().any(|(host, _)| !host.is_empty()) {
+                self.hosts = hosts.iter().map(|(host, _)| host.clone()).collect();
+            }
+            if hosts.iter().any(|(_, port)| port.is_some()) {
+                self.ports = hosts.iter().map(|(_, port)| *port).collect();
+            }
+            for (key, value) in &uri.query {
+                match value {
+                    Some(value) => self.parameter(&decode(key), &decode(value)),
+                    None => self.problem("a parameter of the url has no value"),
+                }
+            }
+        } else if let Some(info) = parse::conninfo(url.expose()) {
+            for (key, value) in info.pairs() {
+                self.parameter(key, value);
+            }
+        } else {
+            self.problem("the key=value string cannot be read");
+        }
+    }
+
+    fn problem(&mut self, text: impl Into<String>) {
+        self.problems.push(text.into());
+    }
+
+    fn parameter(&mut self, key: &str, value: &str) {
+        let text = || Some(value.to_owned());
+        match key {
+            "user" => self.user = text(),
+            "password" => self.password = Some(value.into()),
+            "dbname" => self.database = text(),
+            "host" => self.hosts = list(value),
+            "hostaddr" => self.addresses = list(value),
+            "port" => {
+                let ports = value.split(',').map(str::trim).map(|port| match port {
+                    "" => Some(None),
+                    port => port.parse().ok().map(Some),
+                });
+                match ports.collect() {
+                    Some(ports) => self.ports = ports,
+                    None => self.problem("port takes a number, or one for each host"),
+                }
+            }
+            "application_name" => self.application = text(),
+            "fallback_application_name" => self.fallback_application = text(),
+            "options" => drop(self.config.options(value)),
+            "sslrootcert" => self.root = text(),
+            "sslcert" => self.cert = text(),
+            "sslkey" => self.key = text(),
+            "connect_timeout"
+            | "tcp_user_timeout"
+            | "keepalives"
+            | "keepalives_idle"
+            | "keepalives_interval"
+            | "keepalives_count" => self.number(key, value),
+            _ => self.word(key, value),
+        }
+    }
+
+    /// Parameters whose value is a number.
+    fn number(&mut self, key: &str, value: &str) {
+        let Ok(number) = value.trim().parse::<i64>() else {
+            return self.problem(format!("{key} takes a whole number"));
+        };
+        let Some(positive) = u64::try_from(number).ok().filter(|number| *number > 0) else {
+            // To libpq these mean the default, for `keepalives` none at all.
+            if key == "keepalives" {
+                self.config.keepalives(number != 0);
+            }
+            return;
+        };
+        let seconds = Duration::from_secs(positive);
+        match key {
+            "connect_timeout" => self.config.connect_timeout(seconds),
+            // tokio-postgres would read seconds.
+            "tcp_user_timeout" => self
+                .config
+                .tcp_user_timeout(Duration::from_millis(positive)),
+            "keepalives_idle" => self.config.keepalives_idle(seconds),
+            "keepalives_interval" => self.config.keepalives_interval(seconds),
+            // tokio-postgres calls it `keepalives_retries`.
+            "keepalives_count" => self
+                .config
+                .keepalives_retries(u32::try_from(positive).unwrap_or(u32::MAX)),
+            _ => self.config.keepalives(true),
+        };
+    }
+
+    /// Parameters whose value is one of a few words.
+    fn word(&mut self, key: &str, value: &str) {
+        match (key, value) {
+            ("sslmode", "disable") => self.mode = Some(Mode::Disable),
+            ("sslmode", "prefer") => self.mode = Some(Mode::Prefer),
+            ("sslmode", "require") | ("ssl", "true") => self.mode = Some(Mode::Require),
+            ("sslmode", "verify-ca") => self.mode = Some(Mode::VerifyCa),
+            ("sslmode", "verify-full") => self.mode = Some(Mode::VerifyFull),
+            ("sslmode", "allow") => self.problem(
+                "sslmode=allow is not supported by the nonblocking driver: use prefer, or require",
+            ),
+            ("sslmode", _) => {
+                self.problem("sslmode is one of disable, prefer, require, verify-ca, verify-full");
+            }
+            ("ssl", _) => self.problem("ssl takes only true: use sslmode"),
+            ("sslnegotiation", "postgres") => self.direct = false,
+            ("sslnegotiation", "direct") => self.direct = true,
+            ("sslnegotiation", _) => self.problem("sslnegotiation is postgres or direct"),
+            ("sslsni", "1") => self.no_sni = false,
+            ("sslsni", "0") => self.no_sni = true,
+            ("sslsni", _) => self.problem("sslsni is 0 or 1"),
+            // Below 1.2 nothing is spoken anyway.
+            ("ssl_min_protocol_version", "TLSv1" | "TLSv1.1" | "TLSv1.2") => self.only_1_3 = false,
+            ("ssl_min_protocol_version", "TLSv1.3") => self.only_1_3 = true,
+            ("ssl_min_protocol_version", _) => {
+                self.problem("ssl_min_protocol_version is TLSv1.2 or TLSv1.3");
+            }
+            ("channel_binding", "disable") => self.bind(ChannelBinding::Disable),
+            ("channel_binding", "prefer") => self.bind(ChannelBinding::Prefer),
+            ("channel_binding", "require") => self.bind(ChannelBinding::Require),
+            ("channel_binding", _) => {
+                self.problem("channel_binding is disable, prefer or require");
+            }
+            ("target_session_attrs", "any") => self.session(TargetSessionAttrs::Any),
+            ("target_session_attrs", "read-write") => self.session(TargetSessionAttrs::ReadWrite),
+            ("target_session_attrs", "read-only") => self.session(TargetSessionAttrs::ReadOnly),
+            ("target_session_attrs", _) => self.problem(
+                "target_session_attrs is any, read-write or read-only; primary, standby and prefer-standby are not supported by the nonblocking driver",
+            ),
+            ("load_balance_hosts", "disable") => {
+                self.config.load_balance_hosts(LoadBalanceHosts::Disable);
+            }
+            ("load_balance_hosts", "random") => {
+                self.config.load_balance_hosts(LoadBalanceHosts::Random);
+            }
+            ("load_balance_hosts", _) => self.problem("load_balance_hosts is disable or random"),
+            ("gssencmode", "disable" | "prefer") => {}
+            ("gssencmode", _) => self.problem(
+                "GSSAPI is not supported by the nonblocking driver: gssencmode is disable",
+            ),
+            ("client_encoding", name) if is_utf8(name) => {}
+            ("client_encoding", _) => {
+                self.problem("client_encoding is UTF8 in the nonblocking driver");
+            }
+            _ => self.unknown(key),
+        }
+    }
+
+    fn bind(&mut self, binding: ChannelBinding) {
+        self.bound_to_tls = binding == ChannelBinding::Require;
+        self.config.channel_binding(binding);
+    }
+
+    fn session(&mut self, attributes: TargetSessionAttrs) {
+        self.config.target_session_attrs(attributes);
+    }
+
+    fn unknown(&mut self, key: &str) {
+        if let Some((_, reason)) = REFUSED.iter().find(|(refused, _)| *refused == key) {
+            return self.problem(format!("{key}: {reason}"));
+        }
+        // The name itself is not shown: a password with a raw `&` ends up here.
+        let nearest = KNOWN
+            .iter()
+            .map(|known| (strsim::jaro_winkler(known, key), known))
+            .filter(|(likeness, _)| *likeness > 0.85)
+            .max_by(|(one, _), (other, _)| one.total_cmp(other));
+        self.problem(match nearest {
+            Some((_, known)) => format!("a parameter of the url is unknown, did you mean {known}?"),
+            None => "a parameter of the url is unknown (its name is not shown, it may be a piece of a password: `&`, `=` and `?` have to be percent-encoded there)".to_owned(),
+        });
+    }
+
+    fn finish(mut self) -> Result<PostgresTarget, Vec<String>> {
+        self.servers();
+        if let Some(user) = self.user.take().filter(|user| !user.is_empty()) {
+            self.config.user(user);
+        }
+        if let Some(password) = self.password.take().filter(|password| !password.is_empty()) {
+            self.config.password(password);
+        }
+        if let Some(name) = self.database.take().filter(|name| !name.is_empty()) {
+            self.config.dbname(name);
+        }
+        let application = self.application.take().or(self.fallback_application.take());
+        if let Some(name) = application {
+            self.config.application_name(name);
+        }
+        let tls = self.tls();
+        if self.problems.is_empty() {
+            Ok(PostgresTarget {
+                config: self.config,
+                tls,
+            })
+        } else {
+            Err(self.problems)
+        }
+    }
+
+    fn servers(&mut self) {
+        let count = self.hosts.len().max(self.addresses.len());
+        if count == 0 {
+            self.problem("no host is named: the nonblocking driver takes no default, write localhost or the folder of the socket");
+        }
+        if self.hosts.iter().any(String::is_empty) {
+            self.problem("a host in the list is empty");
+        }
+        if !self.hosts.is_empty() && !self.addresses.is_empty() && self.hosts.len() != count
+            || !self.addresses.is_empty() && self.addresses.len() != count
+        {
+            self.problem("host and hostaddr have to be lists of one length");
+        }
+        if self.ports.len() > 1 && self.ports.len() != count {
+            self.problem("port takes one number, or one for each host");
+        }
+        for host in &self.hosts {
+            self.config.host(host);
+        }
+        for address in std::mem::take(&mut self.addresses) {
+            match address.parse() {
+                // With a name for it: a certificate is checked against one.
+                Ok(address) if self.hosts.is_empty() => {
+                    let address: std::net::IpAddr = address;
+                    self.config.host(address.to_string()).hostaddr(address);
+                }
+                Ok(address) => {
+                    self.config.hostaddr(address);
+                }
+                Err(_) => self.problem("hostaddr takes IP addresses"),
+            }
+        }
+        for port in &self.ports {
+            self.config.port(port.unwrap_or(5432));
+        }
+    }
+
+    fn tls(&mut self) -> Option<TlsSettings> {
+        let system = self.root.as_deref() == Some("system");
+        // libpq's rule: who trusts the whole world's authorities has to look at the name.
+        let default = if system {
+            Mode::VerifyFull
+        } else {
+            Mode::Prefer
+        };
+        let mode = self.mode.unwrap_or(default);
+        let sockets = self
+            .hosts
+            .iter()
+            .filter(|host| host.starts_with('/'))
+            .count();
+        // Sockets are not encrypted, as with libpq.
+        if sockets > 0 && sockets == self.hosts.len() && self.addresses.is_empty() {
+            self.config.ssl_mode(SslMode::Disable);
+            return None;
+        }
+        let demanded = !matches!(mode, Mode::Disable | Mode::Prefer);
+        if demanded && sockets > 0 {
+            self.problem("a list of hosts that holds sockets cannot be encrypted throughout: give each its own url");
+        }
+        if demanded && !TLS {
+            self.problem(format!(
+                "sslmode={} needs TLS, which this build cannot do: switch on the feature `rustls` of diesel-sharded; nothing is sent in the clear",
+                mode.as_str()
+            ));
+        }
+        if self.bound_to_tls && (!demanded || !TLS) {
+            self.problem(
+                "channel_binding=require needs sslmode=require or more, and the feature `rustls`",
+            );
+        }
+        if !demanded {
+            for (there, key) in [
+                (self.root.is_some(), "sslrootcert"),
+                (self.cert.is_some(), "sslcert"),
+                (self.key.is_some(), "sslkey"),
+                (self.direct, "sslnegotiation=direct"),
+            ] {
+                if there {
+                    self.problem(format!(
+                        "{key} has no use with sslmode={}, which goes on without TLS: say sslmode=verify-full",
+                        mode.as_str()
+                    ));
+                }
+            }
+        }
+        if system && mode != Mode::VerifyFull {
+            self.problem("sslrootcert=system needs sslmode=verify-full: anybody can have a certificate of some public authority");
+        }
+        if mode == Mode::VerifyCa && self.root.is_none() {
+            self.problem("sslmode=verify-ca needs sslrootcert: with the system's authorities only verify-full says anything");
+        }
+        let client = match (self.cert.take(), self.key.take()) {
+            (Some(cert), Some(key)) => Some((cert.into(), key.into())),
+            (None, None) => None,
+            _ => {
+                self.problem("sslcert and sslkey go together");
+                None
+            }
+        };
+        if mode == Mode::Disable || !TLS {
+            self.config.ssl_mode(SslMode::Disable);
+            return None;
+        }
+        self.config.ssl_mode(if demanded {
+            SslMode::Require
+        } else {
+            SslMode::Prefer
+        });
+        if self.direct {
+            self.config.ssl_negotiation(SslNegotiation::Direct);
+        }
+        let verify = match mode {
+            // libpq's rule: with authorities at hand, `require` looks at them.
+            Mode::Require if self.root.is_some() => Verify::Authority,
+            Mode::VerifyCa => Verify::Authority,
+            Mode::VerifyFull => Verify::AuthorityAndHost,
+            Mode::Disable | Mode::Prefer | Mode::Require => Verify::Nothing,
+        };
+        let roots = match self.root.take() {
+            Some(file) if !system => Roots::File(file.into()),
+            _ => Roots::System,
+        };
+        Some(TlsSettings {
+            verify,
+            roots,
+            client,
+            sni: !self.no_sni,
+            only_1_3: self.only_1_3,
+        })
+    }
+}
+
+fn list(value: &str) -> Vec<String> {
+    value.split(',').map(str::to_owned).collect()
+}
+
+/// `auto` is what libpq takes from the locale; here it can only be this.
+fn is_utf8(name: &str) -> bool {
+    ["utf8", "utf-8", "unicode", "auto"]
+        .iter()
+        .any(|known| name.eq_ignore_ascii_case(known))
+}
+
+#[cfg(test)]
+mod tests;
