@@ -167,12 +167,17 @@ pub enum Error {
     },
 
     /// No range, list or span of the keyspace's rule holds this key.
-    #[error("no shard of keyspace {keyspace} covers the key {key}")]
+    #[error(
+        "no shard of keyspace {keyspace} covers the key {key}{}",
+        Covered(covered)
+    )]
     NotCovered {
         /// The keyspace that was asked.
         keyspace: KeyspaceName,
         /// The key.
         key: String,
+        /// What the rule covers, or why it does not cover the key, where there is more to say.
+        covered: Option<String>,
     },
 
     /// A key that belongs to another shard than the connection.
@@ -359,6 +364,17 @@ impl<T: fmt::Display> fmt::Display for Names<'_, T> {
         match self.0.len().saturating_sub(SHOWN) {
             0 => Ok(()),
             more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+struct Covered<'a>(&'a Option<String>);
+
+impl fmt::Display for Covered<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(covered) => write!(f, ": {covered}"),
+            None => Ok(()),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The values that decide where a row lives, and the one form in which they are hashed.
 
+mod composite;
 mod convert;
 #[cfg(feature = "config")]
 mod parse;
@@ -13,6 +14,7 @@ use std::str::FromStr;
 
 use xxhash_rust::xxh3;
 
+pub use composite::CompositeType;
 pub use convert::ToShardKey;
 #[cfg(feature = "config")]
 pub use parse::ParseKeyError;
@@ -49,6 +51,7 @@ pub use row::{HasShardKey, InsertChecked};
 /// | bytes | `0x04` | themselves |
 /// | date | `0x05` | days since 1970-01-01, 4 bytes, two's complement, little-endian |
 /// | timestamp | `0x06` | microseconds since 1970-01-01 00:00:00 UTC, 8 bytes, two's complement, little-endian |
+/// | composite | `0x07` | for each part: the length of its canonical bytes in 4 bytes, little-endian, then these bytes |
 ///
 /// The other keys have no bytes and no place.
 ///
@@ -99,6 +102,9 @@ pub enum ShardKey<'a> {
     /// A date and time without a time zone, and so no point in time: always refused
     /// ([`Error::KeyType`](crate::Error::KeyType)). Convert it, with chrono by `.and_utc()`.
     NaiveTimestamp,
+    /// Several values that together decide where a row lives, in the order of the keyspace's type;
+    /// made of tuples. A part is no composite itself, and none of them may be null.
+    Composite(Vec<ShardKey<'a>>),
 }
 
 impl ShardKey<'_> {
@@ -122,6 +128,9 @@ impl ShardKey<'_> {
                 sub_micro_nanos: *sub_micro_nanos,
             },
             Self::NaiveTimestamp => ShardKey::NaiveTimestamp,
+            Self::Composite(parts) => {
+                ShardKey::Composite(parts.iter().map(ShardKey::borrowed).collect())
+            }
         }
     }
 
@@ -144,6 +153,9 @@ impl ShardKey<'_> {
                 sub_micro_nanos,
             },
             Self::NaiveTimestamp => ShardKey::NaiveTimestamp,
+            Self::Composite(parts) => {
+                ShardKey::Composite(parts.into_iter().map(ShardKey::into_owned).collect())
+            }
         }
     }
 
@@ -164,6 +176,7 @@ impl ShardKey<'_> {
             Self::Timestamp { .. } => return Err(NoValue::Precision),
             Self::Null => return Err(NoValue::Null),
             Self::NaiveTimestamp => return Err(NoValue::NoZone),
+            Self::Composite(parts) => KeyValue::Composite(composite::checked(parts)?),
         })
     }
 }
@@ -228,6 +241,7 @@ impl fmt::Display for ShardKey<'_> {
                 }
             }
             Self::NaiveTimestamp => f.write_str("a timestamp without a time zone"),
+            Self::Composite(parts) => composite::fmt_parts(parts, f),
         }
     }
 }
@@ -281,10 +295,13 @@ pub enum KeyType {
     Date,
     /// Points in time, in microseconds.
     Timestamp,
+    /// Several values together, each of a type of its own.
+    Composite(CompositeType),
 }
 
 impl KeyType {
-    const ALL: [Self; 6] = [
+    /// The types that are no composite.
+    const SIMPLE: [Self; 6] = [
         Self::Integer,
         Self::Text,
         Self::Uuid,
@@ -294,7 +311,8 @@ impl KeyType {
     ];
 
     /// The word for it in a configuration: `integer`, `text`, `uuid`, `bytes`, `date` or
-    /// `timestamp`.
+    /// `timestamp`. A composite type is written as the list of its parts there, and is `composite`
+    /// here; its [`Display`](fmt::Display) shows the parts.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -304,13 +322,17 @@ impl KeyType {
             Self::Bytes => "bytes",
             Self::Date => "date",
             Self::Timestamp => "timestamp",
+            Self::Composite(_) => "composite",
         }
     }
 }
 
 impl fmt::Display for KeyType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
+        match self {
+            Self::Composite(parts) => f.pad(&parts.to_string()),
+            simple => f.pad(simple.as_str()),
+        }
     }
 }
 
@@ -318,9 +340,9 @@ impl FromStr for KeyType {
     type Err = ParseWordError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let known = Self::ALL.into_iter().find(|kind| kind.as_str() == text);
+        let known = Self::SIMPLE.into_iter().find(|kind| kind.as_str() == text);
         known.ok_or_else(|| {
-            ParseWordError::new("key type", text, Self::ALL.map(Self::as_str).as_slice())
+            ParseWordError::new("key type", text, Self::SIMPLE.map(Self::as_str).as_slice())
         })
     }
 }
@@ -356,6 +378,8 @@ pub(crate) enum KeyValue<'k> {
     Date(i32),
     /// Microseconds since the epoch.
     Timestamp(i64),
+    /// Each part has a value, and none is a composite.
+    Composite(&'k [ShardKey<'k>]),
 }
 
 /// Why a key has no value.
@@ -366,6 +390,8 @@ pub(crate) enum NoValue {
     Precision,
     /// A timestamp without a time zone.
     NoZone,
+    /// A composite key with less than two parts, more than eight, or a composite among them.
+    Parts,
 }
 
 impl<'k> KeyValue<'k> {
@@ -378,6 +404,26 @@ impl<'k> KeyValue<'k> {
             Self::Bytes(_) => KeyType::Bytes,
             Self::Date(_) => KeyType::Date,
             Self::Timestamp(_) => KeyType::Timestamp,
+            Self::Composite(parts) => KeyType::Composite(composite::type_of(parts)),
+        }
+    }
+
+    /// The key again, borrowing from the same place.
+    pub(crate) fn to_key(self) -> ShardKey<'k> {
+        match self {
+            Self::Integer(number) => ShardKey::Integer(number),
+            Self::BigInteger(number) => ShardKey::BigInteger(number),
+            Self::Text(text) => ShardKey::Text(Cow::Borrowed(text)),
+            Self::Uuid(uuid) => ShardKey::Uuid(*uuid),
+            Self::Bytes(bytes) => ShardKey::Bytes(Cow::Borrowed(bytes)),
+            Self::Date(days) => ShardKey::Date(days),
+            Self::Timestamp(micros) => ShardKey::Timestamp {
+                micros,
+                sub_micro_nanos: 0,
+            },
+            Self::Composite(parts) => {
+                ShardKey::Composite(parts.iter().map(ShardKey::borrowed).collect())
+            }
         }
     }
 
@@ -397,6 +443,7 @@ impl<'k> KeyValue<'k> {
             Self::Bytes(bytes) => then(0x04, bytes),
             Self::Date(days) => then(0x05, &days.to_le_bytes()),
             Self::Timestamp(micros) => then(0x06, &micros.to_le_bytes()),
+            Self::Composite(parts) => then(0x07, &composite::payload(parts)),
         }
     }
 

@@ -60,7 +60,11 @@ pub mod nonblocking;
 ))]
 pub mod migrate;
 
-pub use algorithm::{AlgorithmSpec, Fingerprint, Normalize, Placement, RuleSpec};
+pub use algorithm::{
+    AlgorithmOptions, AlgorithmSpec, CompatRange, CompatSpec, CustomPlace, CustomSpec, DateSpec,
+    Every, ExplainStep, Explanation, Fingerprint, JavaType, Layout, Normalize, Placement,
+    RangeSpec, Rounding, RuleSpec, ShardingAlgorithm, System,
+};
 #[cfg(feature = "config")]
 pub use config::{Config, ConfigLoader, Format};
 #[cfg(any(feature = "r2d2", feature = "bb8"))]
@@ -68,13 +72,13 @@ pub use driver::Isolation;
 pub use error::{BoxError, ConfigErrors, ConfigProblem, Error, RollbackReason, UnavailableCause};
 #[cfg(feature = "config")]
 pub use key::ParseKeyError;
-pub use key::{HasShardKey, InsertChecked, KeyType, ParseWordError, ShardKey, ToShardKey};
+pub use key::{CompositeType, HasShardKey, InsertChecked, KeyType, ParseWordError, ShardKey, ToShardKey};
 pub use name::{KeyspaceName, Role, ShardName, WorkloadName};
 pub use route::{CapturedRoutes, FutureExt, IntoRoutes, Route, RouteGuard, Routed, StreamExt};
 pub use topology::{
     BucketMap, DatabaseUrl, Grouped, KeyspaceConfig, KeyspaceDescription, NodeDescription,
-    PoolConfig, Refused, ReplicaConfig, ShardConfig, ShardState, Startup, TableDescription,
-    Topology, TopologyBuilder, UrlKind,
+    PoolConfig, RangeTarget, Refused, ReplicaConfig, ShardConfig, ShardState, Startup,
+    TableDescription, Topology, TopologyBuilder, UrlKind,
 };
 
 #[cfg(feature = "macros")]

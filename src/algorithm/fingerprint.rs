@@ -4,7 +4,10 @@ use std::fmt::{self, Write as _};
 
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::point::Point;
+use super::prune::key_of;
 use super::rule::{Algorithm, Rule};
+use crate::key::{KeyType, ShardKey};
 
 /// The fingerprint of a keyspace's rule and tables, printed as `v1-` and 32 hexadecimal digits.
 ///
@@ -22,13 +25,26 @@ use super::rule::{Algorithm, Rule};
 /// diesel-sharded rule v1
 /// key <key type>
 /// normalize <steps in the order they are taken, joined by commas>   (only where there are any)
-/// algorithm <hash | modulo | list>
+/// algorithm <kind>
 /// buckets <count>                          hash: then its ranges, in the order of the buckets, merged:
 /// range <first bucket> <end, exclusive> <name of the shard>
-/// shard <name of the shard>                modulo: in the order of the remainders
+/// shard <name of the shard>                modulo, jump, date in turn, compat, custom: in the order of the list
 /// value <canonical bytes of the key, hexadecimal> <name of the shard>   list: sorted by those bytes
-/// table <name> <name of the key column> <count>                         sorted by name
+/// points <count>                           ring: for a weight of 1; then, sorted by name and without those of weight 0:
+/// weight <weight> <name of the shard>
+/// keys <from> <until> <name of the shard>  range: merged, in order; canonical bytes, hexadecimal, `-` for an open end
+/// every <year | quarter | month | week | day | days <count> <anchor>>   date: then, for timestamps:
+/// zone <IANA name>
+/// precision <digits> <rounding>            (only below 6 digits)
+/// span <first day> <end, exclusive> <name of the shard>                 (only with a map; merged, in order)
+/// system <name>                            compat: then its parameters, the layout, and the system of the tables
+/// name <name>                              custom: then its options, sorted
+/// option <name> <value>
+/// table <name> <name of the key column> <count, or "rule" where the rule names the tables>   sorted by name
 /// ```
+///
+/// Not part of it, because moving them moves no row, are the two ends of a `date` plan without a map
+/// and the end of ShardingSphere's `INTERVAL`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint(u128);
 
@@ -73,10 +89,46 @@ fn canonical_text(rule: &Rule, tables: &[(&str, &str, u32)]) -> String {
                 );
             }
         }
-        Algorithm::Modulo(_) => {
-            for shard in &rule.shards {
-                line(&mut text, format_args!("shard {}", Name(shard.as_str())));
+        Algorithm::Modulo(_) | Algorithm::Jump(_) => shards(&mut text, rule),
+        Algorithm::Ring(ring) => {
+            line(&mut text, format_args!("points {}", ring.per_weight));
+            let mut weights: Vec<_> = rule.shards.iter().zip(&ring.weights).collect();
+            weights.sort();
+            for (shard, weight) in weights.into_iter().filter(|(_, weight)| **weight > 0) {
+                let shard = Name(shard.as_str());
+                line(&mut text, format_args!("weight {weight} {shard}"));
             }
+        }
+        Algorithm::Range(range) => {
+            for (from, until, owner) in range.segments() {
+                let Some(shard) = owner.and_then(|owner| rule.shards.get(owner)) else {
+                    continue;
+                };
+                let (from, until) = (End(from, rule.key), End(until, rule.key));
+                let shard = Name(shard.as_str());
+                line(&mut text, format_args!("keys {from} {until} {shard}"));
+            }
+        }
+        Algorithm::Date(date) => {
+            date.write_lines(&mut text, |owner| {
+                let shard = rule.shards.get(owner).map_or("", |name| name.as_str());
+                Name(shard).to_string()
+            });
+            if date.in_turn() {
+                shards(&mut text, rule);
+            }
+        }
+        Algorithm::Compat(compat) => {
+            compat.spec.write_lines(&mut text);
+            shards(&mut text, rule);
+        }
+        Algorithm::Custom(custom) => {
+            line(&mut text, format_args!("name {}", Name(&custom.spec.name)));
+            for (name, value) in &custom.spec.options {
+                let (name, value) = (Name(name), Name(value));
+                line(&mut text, format_args!("option {name} {value}"));
+            }
+            shards(&mut text, rule);
         }
         Algorithm::List(list) => {
             let mut entries: Vec<_> = list.entries().iter().collect();
@@ -96,6 +148,11 @@ fn canonical_text(rule: &Rule, tables: &[(&str, &str, u32)]) -> String {
     let mut tables = tables.to_vec();
     tables.sort_unstable();
     for (name, column, count) in tables {
+        let count = match count {
+            // No table has no part: the rule names its parts.
+            0 => "rule".to_owned(),
+            count => count.to_string(),
+        };
         line(
             &mut text,
             format_args!("table {} {} {count}", Name(name), Name(column)),
@@ -104,7 +161,27 @@ fn canonical_text(rule: &Rule, tables: &[(&str, &str, u32)]) -> String {
     text
 }
 
-fn line(text: &mut String, content: fmt::Arguments<'_>) {
+/// The shards in the order of the list, for rules that go by it.
+fn shards(text: &mut String, rule: &Rule) {
+    for shard in &rule.shards {
+        line(text, format_args!("shard {}", Name(shard.as_str())));
+    }
+}
+
+/// One end of a range.
+struct End(Option<Point>, KeyType);
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = self.0.as_ref().and_then(|point| key_of(point, self.1));
+        match key.as_ref().map(ShardKey::value) {
+            Some(Ok(key)) => Hex(&key.canonical_bytes()).fmt(f),
+            _ => f.write_str("-"),
+        }
+    }
+}
+
+pub(super) fn line(text: &mut String, content: fmt::Arguments<'_>) {
     // Writing to a String cannot fail.
     let _ = text.write_fmt(content);
     text.push('\n');

@@ -1,6 +1,5 @@
 //! Hash slots: a key hashes to a bucket for ever, and buckets belong to shards.
 
-use std::fmt::Write as _;
 use std::num::NonZero;
 use std::ops::Range;
 
@@ -63,6 +62,20 @@ impl Hash {
         })
     }
 
+    pub(super) fn buckets(&self) -> u64 {
+        self.buckets.get()
+    }
+
+    /// The bucket and the spread of a hash, and who owns the stretch of buckets around it.
+    pub(super) fn bucket(&self, hash: u64) -> (u64, u64, Option<(Range<u32>, usize)>) {
+        let bucket = hash % self.buckets;
+        let around = self
+            .ranges()
+            .into_iter()
+            .find(|(range, _)| (u64::from(range.start)..u64::from(range.end)).contains(&bucket));
+        (bucket, hash / self.buckets, around)
+    }
+
     /// The buckets of each owner, neighbours of one owner merged, in the order of the buckets.
     pub(super) fn ranges(&self) -> Vec<(Range<u32>, usize)> {
         let mut ranges: Vec<(Range<u32>, usize)> = Vec::new();
@@ -107,13 +120,8 @@ fn written_owners(
     let mut ranges: Vec<(Range<u32>, &str)> = Vec::with_capacity(map.len());
     for (range, shard) in map {
         if !shards.contains(shard) {
-            let mut message = format!(
-                "the map gives the buckets {range:?} to {shard:?}, which is not listed in `shards`"
-            );
-            if let Some(near) = nearest(shard, shards) {
-                let _ = write!(message, ": did you mean {near:?}?");
-            }
-            problems.add("algorithm.map", message);
+            let what = format!("the map gives the buckets {range:?} to");
+            problems.unlisted("algorithm.map", &what, shard, shards);
         }
         if range.is_empty() {
             problems.add(
@@ -181,13 +189,4 @@ fn check_cover(ranges: &mut [(Range<u32>, &str)], buckets: u32, problems: &mut P
     if covered < buckets {
         gap(covered..buckets, problems);
     }
-}
-
-fn nearest<'s>(name: &str, shards: &'s [String]) -> Option<&'s str> {
-    shards
-        .iter()
-        .map(|listed| (strsim::jaro_winkler(name, listed), listed.as_str()))
-        .filter(|(likeness, _)| *likeness > 0.85)
-        .max_by(|(a, _), (b, _)| a.total_cmp(b))
-        .map(|(_, listed)| listed)
 }

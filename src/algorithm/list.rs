@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use super::normalize::Steps;
-use super::rule::{Problems, Spot};
+use super::point::{Point, point};
+use super::rule::{Problems, Spot, spread};
 use crate::key::{KeyType, KeyValue, NoValue, ShardKey};
 
 #[derive(Clone, Debug)]
@@ -14,16 +15,15 @@ pub(super) struct List {
 
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
-    hash: u64,
+    /// Of the canonical bytes, with the seed of spreads.
+    pub(super) hash: u64,
     /// The canonical bytes of the key.
     pub(super) key: Box<[u8]>,
+    /// The key in its order.
+    pub(super) point: Point,
     /// A position in the list of shards.
     pub(super) shard: usize,
 }
-
-/// Not the seed of `hash`, so that a table number says nothing about where a hash rule would put
-/// the key.
-const SEED: u64 = 1;
 
 impl List {
     pub(super) fn build(
@@ -43,10 +43,7 @@ impl List {
         for (name, keys) in values {
             let shard = shards.iter().position(|listed| listed == name);
             if shard.is_none() {
-                problems.add(
-                    KEY,
-                    format!("keys are listed for {name:?}, which is not listed in `shards`"),
-                );
+                problems.unlisted(KEY, "keys are listed for", name, shards);
             }
             for key in keys {
                 let value = match key.value() {
@@ -67,21 +64,17 @@ impl List {
                         continue;
                     }
                 };
-                let normal;
-                let value = match value {
-                    KeyValue::Text(text) => {
-                        normal = steps.apply(text);
-                        KeyValue::Text(&normal)
-                    }
-                    other => other,
-                };
-                let bytes = value.canonical_bytes().into_boxed_slice();
+                let (bytes, hash, point) = steps.normalized(value, |value| {
+                    let bytes = value.canonical_bytes().into_boxed_slice();
+                    (bytes, spread(value), point(value))
+                });
                 if let Some(owner) = seen.insert(bytes.clone(), name) {
                     problems.add(KEY, listed_twice(key, owner, name));
                 }
                 entries.push(Entry {
-                    hash: value.hash(SEED),
+                    hash,
                     key: bytes,
+                    point,
                     shard: shard.unwrap_or_default(),
                 });
             }
@@ -96,9 +89,8 @@ impl List {
     }
 
     /// `None` for a key that is not listed.
-    #[inline(never)]
     pub(super) fn place(&self, key: KeyValue<'_>) -> Option<Spot> {
-        let hash = key.hash(SEED);
+        let hash = spread(key);
         let first = self.entries.partition_point(|entry| entry.hash < hash);
         key.encode(|tag, payload| {
             self.entries[first..]
@@ -127,6 +119,9 @@ fn no_value(shard: &str, key: &ShardKey<'_>, reason: NoValue) -> String {
         }
         NoValue::NoZone => {
             format!("{key} is listed for {shard:?}: say which instant is meant")
+        }
+        NoValue::Parts => {
+            format!("{key} of {shard:?} is no composite key: it has two to eight simple parts")
         }
     }
 }

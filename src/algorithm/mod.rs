@@ -4,19 +4,35 @@
 //! wrong with it, and makes the `Rule` that places keys. An algorithm, once released, never changes
 //! its answers: `tests/data/golden_keys.tsv` holds them.
 
+mod compat;
+mod custom;
+mod date;
+mod explain;
 mod fingerprint;
 mod hash;
+mod jump;
 mod list;
 mod modulo;
 mod normalize;
 mod placement;
+mod point;
+mod prune;
+mod range;
+mod ring;
 mod rule;
+mod segments;
 mod spec;
 #[cfg(test)]
 mod tests;
 
+pub use compat::{CompatRange, CompatSpec, JavaType, Layout, System};
+pub use custom::{AlgorithmOptions, CustomPlace, CustomSpec, ShardingAlgorithm};
+pub use date::{DateSpec, Every, Rounding};
+pub use explain::{ExplainStep, Explanation};
 pub use fingerprint::Fingerprint;
 pub use normalize::Normalize;
 pub use placement::Placement;
+pub(crate) use point::{BoundError, KeyRange};
+pub(crate) use prune::{Reach, Spreads};
 pub(crate) use rule::Rule;
-pub use spec::{AlgorithmSpec, RuleSpec};
+pub use spec::{AlgorithmSpec, RangeSpec, RuleSpec};

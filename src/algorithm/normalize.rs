@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
-use crate::key::ParseWordError;
+use crate::key::{KeyValue, ParseWordError, ShardKey};
 
 /// One step that text keys go through before they are placed.
 ///
@@ -120,6 +120,30 @@ impl Steps {
             Cow::Owned(text.nfc().collect())
         } else {
             text
+        }
+    }
+}
+
+impl Steps {
+    /// Gives `then` the key with the steps taken on its text, or on the texts among its parts.
+    pub(super) fn normalized<R>(
+        self,
+        value: KeyValue<'_>,
+        then: impl FnOnce(KeyValue<'_>) -> R,
+    ) -> R {
+        match value {
+            KeyValue::Text(text) => then(KeyValue::Text(&self.apply(text))),
+            KeyValue::Composite(parts) => {
+                let parts: Vec<ShardKey<'_>> = parts
+                    .iter()
+                    .map(|part| match part {
+                        ShardKey::Text(text) => ShardKey::Text(self.apply(text)),
+                        other => other.borrowed(),
+                    })
+                    .collect();
+                then(KeyValue::Composite(&parts))
+            }
+            other => then(other),
         }
     }
 }

@@ -2,12 +2,18 @@
 
 use std::ops::Range;
 
+use super::compat::Compat;
+use super::custom::Custom;
+use super::date::Date;
 use super::fingerprint::Fingerprint;
 use super::hash::Hash;
+use super::jump::Jump;
 use super::list::List;
 use super::modulo::Modulo;
 use super::normalize::Steps;
 use super::placement::Placement;
+use super::range::Range as KeyRanges;
+use super::ring::Ring;
 use super::spec::{AlgorithmSpec, RuleSpec};
 use crate::error::Error;
 use crate::key::{KeyType, KeyValue, NoValue, ShardKey};
@@ -30,6 +36,12 @@ pub(super) enum Algorithm {
     Hash(Hash),
     Modulo(Modulo),
     List(List),
+    Jump(Jump),
+    Ring(Ring),
+    Range(KeyRanges),
+    Date(Box<Date>),
+    Compat(Box<Compat>),
+    Custom(Custom),
 }
 
 /// A placement whose shard is still a position in the rule's list.
@@ -37,6 +49,13 @@ pub(super) enum Algorithm {
 pub(super) struct Spot {
     pub(super) shard: usize,
     pub(super) spread: u64,
+}
+
+/// The spread of every kind that does not say otherwise: not the seed of `hash`, so that a table
+/// number says nothing about the shard.
+#[inline(always)]
+pub(super) fn spread(key: KeyValue<'_>) -> u64 {
+    key.hash(1)
 }
 
 /// One thing that is wrong with a rule.
@@ -63,6 +82,28 @@ impl Problems {
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
+
+    /// Something is given to a shard that the rule does not have.
+    pub(super) fn unlisted(&mut self, key: &str, what: &str, shard: &str, shards: &[String]) {
+        let hint = match nearest(shard, shards) {
+            Some(near) => format!(": did you mean {near:?}?"),
+            None => String::new(),
+        };
+        self.add(
+            key,
+            format!("{what} {shard:?}, which is not listed in `shards`{hint}"),
+        );
+    }
+}
+
+/// The listed name that looks most like what somebody wrote.
+pub(super) fn nearest<'s>(name: &str, shards: &'s [String]) -> Option<&'s str> {
+    shards
+        .iter()
+        .map(|listed| (strsim::jaro_winkler(name, listed), listed.as_str()))
+        .filter(|(likeness, _)| *likeness > 0.85)
+        .max_by(|(a, _), (b, _)| a.total_cmp(b))
+        .map(|(_, listed)| listed)
 }
 
 /// Why a rule has no place for a key.
@@ -77,8 +118,13 @@ pub(crate) enum PlaceError {
     },
     /// A timestamp finer than what databases store.
     Precision,
-    /// No list holds this key.
-    NotCovered(String),
+    /// A timestamp finer than what its column stores.
+    ColumnPrecision,
+    /// No range, list or plan holds this key; and what does the rule cover?
+    NotCovered {
+        key: String,
+        covered: Option<String>,
+    },
 }
 
 impl PlaceError {
@@ -96,7 +142,16 @@ impl PlaceError {
                 expected: KeyType::Timestamp.as_str(),
                 found: "a timestamp finer than a microsecond (round it to the column's precision first)",
             },
-            Self::NotCovered(key) => Error::NotCovered { keyspace, key },
+            Self::ColumnPrecision => Error::KeyType {
+                keyspace,
+                expected: KeyType::Timestamp.as_str(),
+                found: "a timestamp finer than the key column (round it to the column's precision first, or say in the rule how the database rounds)",
+            },
+            Self::NotCovered { key, covered } => Error::NotCovered {
+                keyspace,
+                key,
+                covered,
+            },
         }
     }
 }
@@ -113,7 +168,7 @@ impl Rule {
         let mut problems = Problems::default();
         let steps = Steps::new(&spec.normalize);
         check_shards(&spec.shards, &mut problems);
-        if !steps.is_empty() && spec.key != KeyType::Text {
+        if !steps.is_empty() && !has_text(spec.key) {
             problems.add(
                 "normalize",
                 format!(
@@ -164,7 +219,30 @@ impl Rule {
         } else {
             self.place_normalized(value)
         };
-        placement.ok_or_else(|| PlaceError::NotCovered(key.to_string()))
+        placement.ok_or_else(|| self.not_covered(key, value))
+    }
+
+    #[cold]
+    fn not_covered(&self, key: &ShardKey<'_>, value: KeyValue<'_>) -> PlaceError {
+        let covered = match &self.algorithm {
+            Algorithm::Date(date) if date.refused(value).is_some() => {
+                return PlaceError::ColumnPrecision;
+            }
+            Algorithm::Date(date) => Some(date.covered()),
+            Algorithm::Custom(custom) => Some(
+                self.steps
+                    .normalized(value, |value| custom.refused(&value.to_key())),
+            ),
+            Algorithm::Compat(compat) => Some(format!(
+                "`{}` has no place for it",
+                compat.spec.system.as_str()
+            )),
+            _ => None,
+        };
+        PlaceError::NotCovered {
+            key: key.to_string(),
+            covered,
+        }
     }
 
     /// The placement of a key that has one as it is; for what else there is to say,
@@ -184,19 +262,32 @@ impl Rule {
         let spot = match &self.algorithm {
             Algorithm::Hash(hash) => hash.place(value),
             Algorithm::Modulo(modulo) => modulo.place(value),
-            Algorithm::List(list) => list.place(value),
+            _ => self.place_otherwise(value),
         }?;
         let shard = self.shards.get(spot.shard)?;
         Some(Placement::new(*shard, spot.spread))
     }
 
-    // Out of line, like everything that integers and UUIDs do not need: it keeps their way short.
+    // Out of line, like everything that the two above do not need: it keeps their way short.
+    #[inline(never)]
+    fn place_otherwise(&self, value: KeyValue<'_>) -> Option<Spot> {
+        match &self.algorithm {
+            Algorithm::Hash(hash) => hash.place(value),
+            Algorithm::Modulo(modulo) => modulo.place(value),
+            Algorithm::List(list) => list.place(value),
+            Algorithm::Jump(jump) => Some(jump.place(value)),
+            Algorithm::Ring(ring) => ring.place(value),
+            Algorithm::Range(range) => range.place(value),
+            Algorithm::Date(date) => date.place(value),
+            Algorithm::Compat(compat) => compat.place(value),
+            Algorithm::Custom(custom) => custom.place(&value.to_key()),
+        }
+    }
+
     #[inline(never)]
     fn place_normalized(&self, value: KeyValue<'_>) -> Option<Placement> {
-        match value {
-            KeyValue::Text(text) => self.place_value(KeyValue::Text(&self.steps.apply(text))),
-            other => self.place_value(other),
-        }
+        self.steps
+            .normalized(value, |value| self.place_value(value))
     }
 
     #[cold]
@@ -218,7 +309,7 @@ impl Rule {
     }
 
     #[cold]
-    fn no_value(&self, reason: NoValue) -> PlaceError {
+    pub(crate) fn no_value(&self, reason: NoValue) -> PlaceError {
         let expected = self.key;
         match reason {
             NoValue::Null => PlaceError::Null,
@@ -231,6 +322,26 @@ impl Rule {
                 expected,
                 found: "a timestamp without a time zone (say which instant is meant, in UTC with `.and_utc()`)",
             },
+            NoValue::Parts => PlaceError::Type {
+                expected,
+                found: "a composite key of fewer than two, more than eight or nested parts",
+            },
+        }
+    }
+
+    /// What is doubtful about the rule at this moment, though not wrong.
+    pub(crate) fn warnings(&self, now: jiff::Timestamp) -> Vec<RuleProblem> {
+        match &self.algorithm {
+            Algorithm::Range(range) => range
+                .gaps
+                .iter()
+                .map(|gap| RuleProblem {
+                    key: "algorithm.ranges".to_owned(),
+                    message: format!("no shard has the keys {gap}: they are refused"),
+                })
+                .collect(),
+            Algorithm::Date(date) => date.warning(now).into_iter().collect(),
+            _ => Vec::new(),
         }
     }
 
@@ -250,6 +361,12 @@ impl Rule {
             Algorithm::Hash(_) => "hash",
             Algorithm::Modulo(_) => "modulo",
             Algorithm::List(_) => "list",
+            Algorithm::Jump(_) => "jump",
+            Algorithm::Ring(_) => "ring",
+            Algorithm::Range(_) => "range",
+            Algorithm::Date(_) => "date",
+            Algorithm::Compat(_) => "compat",
+            Algorithm::Custom(_) => "custom",
         }
     }
 
@@ -271,6 +388,14 @@ impl Rule {
     /// key column and its count.
     pub(crate) fn fingerprint(&self, tables: &[(&str, &str, u32)]) -> Fingerprint {
         Fingerprint::of(self, tables)
+    }
+}
+
+/// Whether there is a text in keys of this type.
+fn has_text(key: KeyType) -> bool {
+    match key {
+        KeyType::Composite(parts) => parts.parts().any(|part| part == KeyType::Text),
+        simple => simple == KeyType::Text,
     }
 }
 
@@ -325,6 +450,20 @@ fn build_algorithm(spec: &RuleSpec, steps: Steps, problems: &mut Problems) -> Op
         }
         AlgorithmSpec::List { values } => {
             List::build(shards, values, spec.key, steps, problems).map(Algorithm::List)
+        }
+        AlgorithmSpec::Jump => Jump::build(shards.len()).map(Algorithm::Jump),
+        AlgorithmSpec::Ring { points, weights } => {
+            Ring::build(shards, *points, weights, problems).map(Algorithm::Ring)
+        }
+        AlgorithmSpec::Range { ranges } => {
+            KeyRanges::build(shards, ranges, spec.key, steps, problems).map(Algorithm::Range)
+        }
+        AlgorithmSpec::Date(date) => Date::build(shards, date, spec.key, problems)
+            .map(|date| Algorithm::Date(Box::new(date))),
+        AlgorithmSpec::Compat(compat) => Compat::build(shards, compat, spec.key, problems)
+            .map(|compat| Algorithm::Compat(Box::new(compat))),
+        AlgorithmSpec::Custom(custom) => {
+            Custom::build(shards.len(), custom, spec.key, problems).map(Algorithm::Custom)
         }
     }
 }

@@ -2,6 +2,11 @@
 
 use std::ops::Range;
 
+use half_open::HalfOpen;
+
+use super::compat::CompatSpec;
+use super::custom::{CustomSpec, ShardingAlgorithm};
+use super::date::DateSpec;
 use super::normalize::Normalize;
 use crate::key::{KeyType, ShardKey, ToShardKey};
 
@@ -61,7 +66,49 @@ pub enum AlgorithmSpec {
         /// The keys of each shard.
         values: Vec<(String, Vec<ShardKey<'static>>)>,
     },
+    /// See [`RuleSpec::jump`].
+    Jump,
+    /// See [`RuleSpec::ring`].
+    Ring {
+        /// How many points a shard of the weight 1 has on the ring.
+        points: u32,
+        /// The weights of the shards that have another than 1.
+        weights: Vec<(String, u32)>,
+    },
+    /// See [`RuleSpec::range`].
+    Range {
+        /// The ranges, in any order.
+        ranges: Vec<RangeSpec>,
+    },
+    /// See [`RuleSpec::date`].
+    Date(DateSpec),
+    /// See [`RuleSpec::compat`].
+    Compat(CompatSpec),
+    /// See [`RuleSpec::custom`].
+    Custom(CustomSpec),
 }
+
+/// A half-open range of keys and its shard, for [`RuleSpec::range`].
+///
+/// ```
+/// use diesel_sharded::RangeSpec;
+///
+/// let low = RangeSpec::new("a", ..100);
+/// assert_eq!((low.from, low.until), (None, Some(diesel_sharded::ShardKey::Integer(100))));
+/// assert_eq!(RangeSpec::new("b", 100..).until, None);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RangeSpec {
+    /// The shard.
+    pub shard: String,
+    /// The first key of the range; `None` where it is open.
+    pub from: Option<ShardKey<'static>>,
+    /// The first key above the range; `None` where it is open.
+    pub until: Option<ShardKey<'static>>,
+}
+
+/// The default of [`RuleSpec::ring`], as frozen as the hash itself.
+pub(crate) const DEFAULT_POINTS: u32 = 160;
 
 impl RuleSpec {
     /// A rule over these shards, by this algorithm, for integer keys.
@@ -135,13 +182,88 @@ impl RuleSpec {
                 (shard.into(), keys.collect())
             })
             .collect();
-        let mut shards = Vec::new();
-        for (shard, _) in &values {
-            if !shards.contains(shard) {
-                shards.push(shard.clone());
-            }
-        }
+        let shards = listed(values.iter().map(|(shard, _)| shard));
         Self::new(shards, AlgorithmSpec::List { values })
+    }
+
+    /// Keys are hashed, and [jump consistent hashing](https://arxiv.org/abs/1406.2294) gives each
+    /// hash to one of the shards, all of them getting an equal part.
+    ///
+    /// A shard that is appended to the list takes 1/n of the keys, evenly from all others, and moves
+    /// no other key. A shard cannot leave from the middle of the list, there are no weights, and no
+    /// map says what moves: [`hash`](Self::hash) can do all that. The hash is xxh3-64 with seed 0 of the
+    /// [canonical bytes](ShardKey#the-canonical-bytes), the [spread](crate::Placement::spread) the same
+    /// with seed 1.
+    pub fn jump<S: Into<String>>(shards: impl IntoIterator<Item = S>) -> Self {
+        Self::new(shards, AlgorithmSpec::Jump)
+    }
+
+    /// Consistent hashing: each shard has points on a ring, and a key belongs to the shard of the
+    /// first point that is not below its hash.
+    ///
+    /// The order of the list has no influence. A shard that joins takes about 1/n of the keys, from
+    /// all others, and one that leaves gives its keys to all others, wherever it stands. Shards have
+    /// 160 [`points`](Self::points) for each unit of their [`weight`](Self::weight), and their shares
+    /// differ by some percent from what the weights say: [`hash`](Self::hash) is even, and says in a
+    /// map who owns what.
+    ///
+    /// The hash is xxh3-64 with seed 0 of the [canonical bytes](ShardKey#the-canonical-bytes); a point
+    /// is xxh3-64 with seed 0 of the shard's name, a zero byte and the number of the point in 8 bytes,
+    /// little-endian. The [spread](crate::Placement::spread) is xxh3-64 with seed 1 of the canonical
+    /// bytes. (David Karger et al.: "Consistent Hashing and Random Trees", 1997.)
+    pub fn ring<S: Into<String>>(shards: impl IntoIterator<Item = S>) -> Self {
+        Self::new(
+            shards,
+            AlgorithmSpec::Ring {
+                points: DEFAULT_POINTS,
+                weights: Vec::new(),
+            },
+        )
+    }
+
+    /// Each range of keys belongs to a shard; a key in none of them has no place
+    /// ([`Error::NotCovered`](crate::Error::NotCovered)).
+    ///
+    /// Ranges are half-open, in any order, and may be open at either end. They must not overlap; a
+    /// gap between them is a warning. Keys are ordered as numbers, days and instants are, UUIDs and
+    /// bytes byte by byte, and **texts by their UTF-8 bytes**, which is not the order of most
+    /// collations; composite keys by their first part, then the second. The
+    /// [spread](crate::Placement::spread) is xxh3-64 with seed 1 of the
+    /// [canonical bytes](ShardKey#the-canonical-bytes).
+    pub fn range(ranges: impl IntoIterator<Item = RangeSpec>) -> Self {
+        let ranges: Vec<RangeSpec> = ranges.into_iter().collect();
+        let shards = listed(ranges.iter().map(|range| &range.shard));
+        Self::new(shards, AlgorithmSpec::Range { ranges })
+    }
+
+    /// Each calendar period belongs to a shard, and its tables are named by it: `orders_202402`.
+    ///
+    /// Without a [`map`](DateSpec::map) the shards take turns, one period after the other. A key
+    /// outside of the plan has no place ([`Error::NotCovered`](crate::Error::NotCovered)); a plan that
+    /// ends with the current period is a warning. The [spread](crate::Placement::spread) is the number
+    /// that names the period. Keys are timestamps, unless [`key`](Self::key) says
+    /// [`KeyType::Date`].
+    pub fn date<S: Into<String>>(shards: impl IntoIterator<Item = S>, date: DateSpec) -> Self {
+        Self::new(shards, AlgorithmSpec::Date(date)).key(KeyType::Timestamp)
+    }
+
+    /// Keys are placed as another system has placed them: see [`System`](crate::System).
+    pub fn compat<S: Into<String>>(
+        shards: impl IntoIterator<Item = S>,
+        compat: CompatSpec,
+    ) -> Self {
+        Self::new(shards, AlgorithmSpec::Compat(compat))
+    }
+
+    /// Keys are placed by an [algorithm](ShardingAlgorithm) of the application's own, known by a
+    /// name.
+    pub fn custom<S: Into<String>>(
+        shards: impl IntoIterator<Item = S>,
+        name: impl Into<String>,
+        algorithm: impl ShardingAlgorithm,
+    ) -> Self {
+        let custom = CustomSpec::new(name, algorithm);
+        Self::new(shards, AlgorithmSpec::Custom(custom))
     }
 
     /// The type of the shard keys. Defaults to [`KeyType::Integer`].
@@ -187,6 +309,90 @@ impl RuleSpec {
     }
 }
 
+impl RuleSpec {
+    /// The weight of a shard, for [`ring`](Self::ring) only: twice the weight is about twice the
+    /// keys, and 0 none. Defaults to 1.
+    pub fn weight(mut self, shard: impl Into<String>, weight: u32) -> Self {
+        if let AlgorithmSpec::Ring { weights, .. } = &mut self.algorithm {
+            weights.push((shard.into(), weight));
+        } else {
+            self.misplaced.push("weights");
+        }
+        self
+    }
+
+    /// How many points a shard of the weight 1 has, for [`ring`](Self::ring) only. More points make
+    /// shares more even. Defaults to 160; another number moves nearly every key.
+    pub fn points(mut self, count: u32) -> Self {
+        if let AlgorithmSpec::Ring { points, .. } = &mut self.algorithm {
+            *points = count;
+        } else {
+            self.misplaced.push("points");
+        }
+        self
+    }
+}
+
+impl RangeSpec {
+    /// The keys of a range such as `0..100`, `100..` or `..0` belong to a shard.
+    ///
+    /// Only the half-open ranges of the standard library can be given: `0..=99` is `0..100`.
+    pub fn new<K: ToShardKey>(shard: impl Into<String>, keys: impl HalfOpen<K>) -> Self {
+        let (from, until) = keys.bounds();
+        let key = |key: K| key.to_shard_key().into_owned();
+        Self {
+            shard: shard.into(),
+            from: from.map(key),
+            until: until.map(key),
+        }
+    }
+}
+
+mod half_open {
+    use std::ops::{Range, RangeFrom, RangeFull, RangeTo};
+
+    /// The half-open ranges of the standard library.
+    pub trait HalfOpen<K> {
+        /// Both bounds, where there are any.
+        fn bounds(self) -> (Option<K>, Option<K>);
+    }
+
+    impl<K> HalfOpen<K> for Range<K> {
+        fn bounds(self) -> (Option<K>, Option<K>) {
+            (Some(self.start), Some(self.end))
+        }
+    }
+
+    impl<K> HalfOpen<K> for RangeFrom<K> {
+        fn bounds(self) -> (Option<K>, Option<K>) {
+            (Some(self.start), None)
+        }
+    }
+
+    impl<K> HalfOpen<K> for RangeTo<K> {
+        fn bounds(self) -> (Option<K>, Option<K>) {
+            (None, Some(self.end))
+        }
+    }
+
+    impl<K> HalfOpen<K> for RangeFull {
+        fn bounds(self) -> (Option<K>, Option<K>) {
+            (None, None)
+        }
+    }
+}
+
+/// Each name once, in the order of their first appearance.
+fn listed<'n>(names: impl Iterator<Item = &'n String>) -> Vec<String> {
+    let mut shards: Vec<String> = Vec::new();
+    for name in names {
+        if !shards.contains(name) {
+            shards.push(name.clone());
+        }
+    }
+    shards
+}
+
 impl AlgorithmSpec {
     /// The name of the algorithm in a configuration.
     pub(crate) fn name(&self) -> &'static str {
@@ -194,6 +400,12 @@ impl AlgorithmSpec {
             Self::Hash { .. } => "hash",
             Self::Modulo { .. } => "modulo",
             Self::List { .. } => "list",
+            Self::Jump => "jump",
+            Self::Ring { .. } => "ring",
+            Self::Range { .. } => "range",
+            Self::Date(_) => "date",
+            Self::Compat(_) => "compat",
+            Self::Custom(_) => "custom",
         }
     }
 }

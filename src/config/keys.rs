@@ -1,12 +1,25 @@
-//! Shard keys written in a configuration, for `list`.
+//! Shard keys written in a configuration, for `list` and `range`.
 
 use figment::value::Value;
 
 use super::reader::whole;
 use crate::key::{KeyType, ShardKey};
 
-/// Reads a listed value as a key of this type; `Err` says what is expected.
+/// Reads a listed value as a key of this type; `Err` says what is expected. A composite key is a
+/// list of its parts.
 pub(super) fn parse(value: &Value, key: KeyType) -> Result<ShardKey<'static>, &'static str> {
+    const PARTS: &str = "a list of the parts of the key is expected here: [\"a\", 1]";
+    if let KeyType::Composite(types) = key {
+        let Value::Array(_, items) = value else {
+            return Err(PARTS);
+        };
+        if items.len() != types.parts().count() {
+            return Err(PARTS);
+        }
+        let parts = items.iter().zip(types.parts());
+        let parts = parts.map(|(item, part)| parse(item, part));
+        return Ok(ShardKey::Composite(parts.collect::<Result<_, _>>()?));
+    }
     let text = match value {
         Value::String(_, text) => text.clone(),
         Value::Char(_, c) => c.to_string(),
@@ -31,8 +44,11 @@ pub(super) fn parse(value: &Value, key: KeyType) -> Result<ShardKey<'static>, &'
             micros,
             sub_micro_nanos: 0,
         }),
+        // Read above, part by part.
+        KeyType::Composite(_) => None,
     };
     found.ok_or(match key {
+        KeyType::Composite(_) => PARTS,
         KeyType::Text => "text is expected here",
         KeyType::Integer => "a whole number is expected here",
         KeyType::Uuid => "a UUID is expected here: \"67e55044-10b1-426f-9247-bb680e5fe0c8\"",

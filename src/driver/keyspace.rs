@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::algorithm::Placement;
+use crate::algorithm::{Explanation, Placement};
 use crate::error::Error;
 use crate::key::{HasShardKey, ToShardKey, check_keyspace};
 use crate::name::KeyspaceName;
@@ -64,6 +64,11 @@ impl KeyspaceRef {
             let shard = self.entry(snapshot)?.locate(key)?.shard();
             snapshot.locate(shard.as_str())
         })
+    }
+
+    pub(crate) fn explain<K: ToShardKey + ?Sized>(&self, key: &K) -> Result<Explanation, Error> {
+        self.topology
+            .with_current(|snapshot| self.entry(snapshot)?.explain(snapshot, key))
     }
 
     pub(crate) fn route<K: ToShardKey + ?Sized>(&self, key: &K) -> Result<Route, Error> {

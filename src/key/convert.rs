@@ -10,8 +10,8 @@ use super::ShardKey;
 /// A value that can be a shard key.
 ///
 /// It is implemented for the integers of every width, text, bytes, `Option` (`None` is
-/// [`ShardKey::Null`]), references and smart pointers to all these, and, under the features of
-/// their names, for the types of `uuid` and `chrono`. It is not implemented for floats, `bool` and
+/// [`ShardKey::Null`]), references and smart pointers to all these, tuples of two to eight of them
+/// (a composite key) and, under the features of their names, for the types of `uuid` and `chrono`. It is not implemented for floats, `bool` and
 /// `char`: floats have no dependable equality, and the others are no keys.
 ///
 /// # Newtypes
@@ -146,6 +146,28 @@ macro_rules! pointers {
 }
 
 pointers!(&T, &mut T, Box<T>, Rc<T>, Arc<T>);
+
+macro_rules! tuples {
+    ($($($part:ident $at:tt)+;)+) => {$(
+        /// A composite key of these parts, in this order.
+        impl<$($part: ToShardKey),+> ToShardKey for ($($part,)+) {
+            #[inline]
+            fn to_shard_key(&self) -> ShardKey<'_> {
+                ShardKey::Composite(vec![$(self.$at.to_shard_key()),+])
+            }
+        }
+    )+};
+}
+
+tuples! {
+    A 0 B 1;
+    A 0 B 1 C 2;
+    A 0 B 1 C 2 D 3;
+    A 0 B 1 C 2 D 3 E 4;
+    A 0 B 1 C 2 D 3 E 4 F 5;
+    A 0 B 1 C 2 D 3 E 4 F 5 G 6;
+    A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7;
+}
 
 /// Its 16 bytes.
 #[cfg(feature = "uuid")]

@@ -1,6 +1,6 @@
 //! Keys as people write them on a command line, in a list or in a file.
 
-use super::{KeyType, ShardKey};
+use super::{CompositeType, KeyType, ShardKey};
 
 /// A text that is no key of the wanted type; the message says how such keys are written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,6 +22,7 @@ impl KeyType {
     /// | `bytes` | hexadecimal digits, `0x` before them where it is wanted: `0xdeadbeef` |
     /// | `date` | `2024-02-29` |
     /// | `timestamp` | RFC 3339 with its offset: `2024-02-29T12:30:00.000001Z` |
+    /// | composite | its parts, separated by commas; one that holds a comma or begins with a quotation mark is quoted: `"a, b",17` |
     ///
     /// ```
     /// use diesel_sharded::{KeyType, ToShardKey};
@@ -47,6 +48,10 @@ impl KeyType {
             Self::Timestamp => (
                 timestamp(text),
                 "write it with its offset, 2024-02-29T12:30:00Z",
+            ),
+            Self::Composite(types) => (
+                composite(text, types)?,
+                "write its parts separated by commas, each as a key of its type",
             ),
         };
         key.ok_or_else(|| ParseKeyError {
@@ -100,6 +105,55 @@ fn timestamp(text: &str) -> Option<ShardKey<'static>> {
         micros: i64::try_from(nanos.div_euclid(1_000)).ok()?,
         sub_micro_nanos: u16::try_from(nanos.rem_euclid(1_000)).ok()?,
     })
+}
+
+/// `None` where the text has another number of parts.
+fn composite(text: &str, types: CompositeType) -> Result<Option<ShardKey<'static>>, ParseKeyError> {
+    let fields = fields(text).filter(|fields| fields.len() == types.parts().count());
+    let Some(fields) = fields else {
+        return Ok(None);
+    };
+    let parts = types.parts().zip(&fields);
+    let parts = parts.map(|(part, field)| part.parse_key(field));
+    Ok(Some(ShardKey::Composite(parts.collect::<Result<_, _>>()?)))
+}
+
+/// Splits at commas, outside of quotation marks; a doubled one inside stands for itself.
+fn fields(text: &str) -> Option<Vec<String>> {
+    let mut fields = Vec::new();
+    let mut rest = text;
+    loop {
+        let (field, after) = match rest.strip_prefix('"') {
+            Some(quoted) => quoted_field(quoted)?,
+            None => {
+                let end = rest.find(',').unwrap_or(rest.len());
+                (rest[..end].to_owned(), &rest[end..])
+            }
+        };
+        fields.push(field);
+        match after.strip_prefix(',') {
+            Some(next) => rest = next,
+            None => return after.is_empty().then_some(fields),
+        }
+    }
+}
+
+/// What stands before the closing quotation mark, and what comes after it.
+fn quoted_field(quoted: &str) -> Option<(String, &str)> {
+    let mut field = String::new();
+    let mut rest = quoted;
+    loop {
+        let end = rest.find('"')?;
+        field.push_str(&rest[..end]);
+        rest = &rest[end + 1..];
+        match rest.strip_prefix('"') {
+            Some(more) => {
+                field.push('"');
+                rest = more;
+            }
+            None => return Some((field, rest)),
+        }
+    }
 }
 
 /// An error must not carry a whole file that somebody gave as a key.
@@ -211,5 +265,27 @@ mod tests {
         }
         let error = KeyType::Integer.parse_key(&"x".repeat(10_000)).unwrap_err();
         assert!(error.to_string().len() < 200, "{error}");
+    }
+
+    #[test]
+    fn composite_keys_are_split_at_commas_outside_of_quotes() {
+        let types =
+            KeyType::Composite(CompositeType::new([KeyType::Text, KeyType::Integer]).unwrap());
+        for (text, first, second) in [
+            ("a,1", "a", 1),
+            (",-1", "", -1),
+            ("\"a,b\",2", "a,b", 2),
+            ("\"say \"\"hi\"\"\",3", "say \"hi\"", 3),
+            ("ä b,4", "ä b", 4),
+        ] {
+            let key = ShardKey::Composite(vec![
+                ShardKey::Text(first.into()),
+                ShardKey::Integer(second),
+            ]);
+            assert_eq!(types.parse_key(text), Ok(key), "{text}");
+        }
+        for text in ["", "a", "a,1,2", "a,b", "\"a,1", "\"a\"b,1"] {
+            assert!(types.parse_key(text).is_err(), "{text}");
+        }
     }
 }

@@ -43,8 +43,10 @@ pub struct TableDescription {
     pub name: String,
     /// The column that holds the shard key.
     pub key_column: String,
-    /// Into how many physical tables each shard splits it.
+    /// Into how many physical tables each shard splits it; 1 where the rule names them.
     pub count: u32,
+    /// Whether the rule names the physical tables.
+    pub by_rule: bool,
 }
 
 /// One keyspace and its rule, in words.
@@ -172,6 +174,7 @@ impl Topology {
                     name: table.name.clone(),
                     key_column: table.key_column.clone(),
                     count: table.count,
+                    by_rule: table.by_rule,
                 })
                 .collect())
         })

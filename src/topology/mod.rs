@@ -9,6 +9,7 @@ mod current;
 mod describe;
 mod group;
 mod password;
+mod place;
 mod snapshot;
 mod spec;
 mod url;
@@ -29,6 +30,7 @@ pub use describe::{BucketMap, KeyspaceDescription, NodeDescription, TableDescrip
 pub use group::{Grouped, Refused};
 #[cfg(feature = "config")]
 pub(crate) use password::PasswordCommand;
+pub use place::RangeTarget;
 #[cfg(feature = "config")]
 pub(crate) use snapshot::nearest;
 #[cfg(any(feature = "r2d2", feature = "bb8"))]

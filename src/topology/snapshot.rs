@@ -114,6 +114,8 @@ pub(crate) struct Table {
     pub(crate) name: String,
     pub(crate) key_column: String,
     pub(crate) count: u32,
+    /// The rule names the physical tables; the count is 1 then.
+    pub(crate) by_rule: bool,
 }
 
 impl Snapshot {

@@ -249,6 +249,8 @@ pub struct KeyspaceConfig {
 pub(crate) struct TableConfig {
     pub(crate) key_column: String,
     pub(crate) count: u32,
+    /// The rule names the physical tables; the count is 1 then.
+    pub(crate) by_rule: bool,
 }
 
 impl KeyspaceConfig {
@@ -276,6 +278,22 @@ impl KeyspaceConfig {
             TableConfig {
                 key_column: key_column.to_owned(),
                 count,
+                by_rule: false,
+            },
+        ));
+        self
+    }
+
+    /// Declares a table whose physical tables are named by the rule: `orders_202402` by a
+    /// [`date`](crate::RuleSpec::date) rule, `orders_003` or `orders_102008` by a
+    /// [`compat`](crate::RuleSpec::compat) one.
+    pub fn table_by_rule(mut self, name: &str, key_column: &str) -> Self {
+        self.tables.push((
+            name.to_owned(),
+            TableConfig {
+                key_column: key_column.to_owned(),
+                count: 1,
+                by_rule: true,
             },
         ));
         self

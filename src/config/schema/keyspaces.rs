@@ -19,7 +19,7 @@ const KEYSPACE: &[&str] = &[
     "tables",
     "migrations",
 ];
-const TABLE: &[&str] = &["key_column", "count"];
+const TABLE: &[&str] = &["key_column", "count", "by_rule"];
 
 /// The number of buckets where none is said. It is as frozen as the hash itself.
 const DEFAULT_BUCKETS: u32 = 4096;
@@ -249,7 +249,19 @@ fn tables(reader: &mut Reader<'_>, keyspace: Table<'_>) -> Vec<(String, TableCon
         let key_column = reader.text(table, "key_column");
         let count = reader.number(table, "count").unwrap_or(1);
         if let Some(key_column) = key_column {
-            tables.push((name.clone(), TableConfig { key_column, count }));
+            let by_rule = reader.boolean(table, "by_rule").unwrap_or(false);
+            if by_rule && dict.contains_key("count") {
+                reader.problem(
+                    table.key("count"),
+                    "the rule names the parts of this table: take the count out",
+                );
+            }
+            let settings = TableConfig {
+                key_column,
+                count,
+                by_rule,
+            };
+            tables.push((name.clone(), settings));
         }
     }
     tables

@@ -19,6 +19,7 @@ struct Declared<'s> {
     shards: &'s [String],
     name: &'s str,
     count: u32,
+    by_rule: bool,
 }
 
 pub(super) fn check(
@@ -58,10 +59,23 @@ pub(super) fn check(
                 shards: &config.rule.shards,
                 name: table,
                 count: settings.count,
+                by_rule: settings.by_rule,
             });
         }
         match Rule::build(&config.rule) {
-            Ok(rule) => entries.push(entry(name, config, rule)),
+            Ok(rule) => {
+                for warning in rule.warnings(jiff::Timestamp::now()) {
+                    findings.warning(
+                        format!("{key}.{}", warning.key),
+                        format!("keyspace {name}: {}", warning.message),
+                    );
+                }
+                for (table, settings) in &config.tables {
+                    let key = key_of(&format!("{key}.tables"), table);
+                    check_parts(&key, table, settings, &rule, findings);
+                }
+                entries.push(entry(name, config, rule));
+            }
             Err(problems) => {
                 for problem in problems {
                     findings.problem(format!("{key}.{}", problem.key), problem.message);
@@ -81,12 +95,17 @@ fn entry(name: &str, config: &KeyspaceConfig, rule: Rule) -> KeyspaceEntry {
             name: name.clone(),
             key_column: table.key_column.clone(),
             count: table.count,
+            by_rule: table.by_rule,
         })
         .collect();
     tables.sort_by(|a, b| a.name.cmp(&b.name));
     let parts: Vec<(&str, &str, u32)> = tables
         .iter()
-        .map(|table| (table.name.as_str(), table.key_column.as_str(), table.count))
+        .map(|table| {
+            // In a fingerprint 0 parts are those that the rule names.
+            let count = if table.by_rule { 0 } else { table.count };
+            (table.name.as_str(), table.key_column.as_str(), count)
+        })
         .collect();
     KeyspaceEntry {
         name: KeyspaceName::intern(name),
@@ -151,6 +170,53 @@ fn check_table(key: &str, name: &str, table: &TableConfig, findings: &mut Findin
     }
 }
 
+/// Whether the rule and a table agree on the parts that the table has.
+fn check_parts(key: &str, name: &str, table: &TableConfig, rule: &Rule, findings: &mut Findings) {
+    let kind = rule.algorithm_name();
+    if table.by_rule {
+        match rule.longest_suffix() {
+            None => findings.problem(
+                format!("{key}.by_rule"),
+                format!(
+                    "a rule of the kind `{kind}` names no tables here: say a `count`, or leave both out for a table that is not split"
+                ),
+            ),
+            Some(suffix) => {
+                let longest = name.rsplit('.').next().map_or(0, str::len) + 1 + suffix.len();
+                if longest > MAX_IDENTIFIER {
+                    findings.problem(
+                        key,
+                        format!(
+                            "the name {name}_{suffix} is longer than {MAX_IDENTIFIER} bytes, and a database would cut it: choose a shorter name"
+                        ),
+                    );
+                }
+            }
+        }
+    } else if let Some(count) = rule.table_count()
+        && table.count > 1
+        && table.count != count
+    {
+        let more = if count > 1 {
+            format!("say {count}, or 1 for a table that is not split")
+        } else {
+            "leave it out".to_owned()
+        };
+        let by_rule = if rule.longest_suffix().is_some() {
+            ", or `by_rule = true` for tables that the rule names"
+        } else {
+            ""
+        };
+        findings.problem(
+            format!("{key}.count"),
+            format!(
+                "the table has {} parts, and this `{kind}` rule numbers {count}: {more}{by_rule}",
+                table.count
+            ),
+        );
+    }
+}
+
 /// Finds tables that would be one table in a database: with the same name, or where the number of
 /// one makes the name of another. Names are compared case-blind, as most databases do.
 fn check_clashes(declared: &[Declared<'_>], findings: &mut Findings) {
@@ -182,6 +248,15 @@ fn check_clashes(declared: &[Declared<'_>], findings: &mut Findings) {
             continue;
         };
         for other in by_name.get(stem).into_iter().flatten() {
+            if other.by_rule && meet(table, other) {
+                findings.problem(
+                    &table.key,
+                    format!(
+                        "table {} may have the name of a part of table {}, whose parts the rule names: rename one of them",
+                        table.name, other.name
+                    ),
+                );
+            }
             if other.count > 1 && number < other.count && meet(table, other) {
                 findings.problem(
                     &table.key,
