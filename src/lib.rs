@@ -72,7 +72,9 @@ pub use driver::Isolation;
 pub use error::{BoxError, ConfigErrors, ConfigProblem, Error, RollbackReason, UnavailableCause};
 #[cfg(feature = "config")]
 pub use key::ParseKeyError;
-pub use key::{CompositeType, HasShardKey, InsertChecked, KeyType, ParseWordError, ShardKey, ToShardKey};
+pub use key::{
+    CompositeType, HasShardKey, InsertChecked, KeyType, ParseWordError, ShardKey, ToShardKey,
+};
 pub use name::{KeyspaceName, Role, ShardName, WorkloadName};
 pub use route::{CapturedRoutes, FutureExt, IntoRoutes, Route, RouteGuard, Routed, StreamExt};
 pub use topology::{

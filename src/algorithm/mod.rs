@@ -16,6 +16,7 @@ mod modulo;
 mod normalize;
 mod placement;
 mod point;
+mod problems;
 mod prune;
 mod range;
 mod ring;
@@ -35,4 +36,6 @@ pub use placement::Placement;
 pub(crate) use point::{BoundError, KeyRange};
 pub(crate) use prune::{Reach, Spreads};
 pub(crate) use rule::Rule;
+#[cfg(feature = "config")]
+pub(crate) use spec::DEFAULT_POINTS;
 pub use spec::{AlgorithmSpec, RangeSpec, RuleSpec};

@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use figment::Figment;
 use figment::value::{Dict, Value};
 
+use super::algorithms::Algorithms;
 use super::env::{self, Environment};
 use super::origin::{Origins, is_within, of_variable};
 use super::reader::Reader;
 use super::source::{Format, Layer, untagged};
 use super::{Config, schema};
+use crate::algorithm::{AlgorithmOptions, ShardingAlgorithm};
 use crate::error::{ConfigErrors, ConfigProblem, Error};
 use crate::topology::{Problem, TopologySpec, unknown, validate};
 
@@ -39,6 +41,7 @@ const FILE: &str = "diesel-sharded.toml";
 pub struct ConfigLoader {
     profile: Option<String>,
     environment: Environment,
+    algorithms: Algorithms,
 }
 
 impl std::fmt::Debug for ConfigLoader {
@@ -63,7 +66,60 @@ impl ConfigLoader {
         Self {
             profile: None,
             environment: Environment::of_process(),
+            algorithms: Algorithms::default(),
         }
+    }
+
+    /// Says what a custom algorithm's name means: how it is made of its options. An `Err` is a
+    /// problem of the configuration, reported with the others.
+    ///
+    /// ```
+    /// use diesel_sharded::{Config, CustomPlace, Format, ShardKey, ShardingAlgorithm};
+    ///
+    /// #[derive(Debug)]
+    /// struct ByDigits(u32);
+    ///
+    /// impl ShardingAlgorithm for ByDigits {
+    ///     fn place(&self, key: &ShardKey<'_>, shards: usize) -> Option<CustomPlace> {
+    ///         let ShardKey::Integer(number) = key else { return None };
+    ///         let digits = usize::try_from(number.checked_ilog(self.0.into()).unwrap_or(0)).ok()?;
+    ///         Some(CustomPlace { shard: digits % shards, spread: 0 })
+    ///     }
+    /// }
+    ///
+    /// let text = r#"
+    ///     [shards.a]
+    ///     url = "postgres://app@db-0/orders"
+    ///     [shards.b]
+    ///     url = "postgres://app@db-1/orders"
+    ///
+    ///     [keyspaces.orders]
+    ///     shards = ["a", "b"]
+    ///     algorithm = { kind = "custom", name = "by-digits", options = { base = "10" } }
+    /// "#;
+    /// let config = Config::loader()
+    ///     .algorithm("by-digits", |options| match options.get("base").map(|base| base.parse()) {
+    ///         Some(Ok(base)) if base > 1 => Ok(ByDigits(base)),
+    ///         _ => Err("the option `base` is a number above 1".to_owned()),
+    ///     })
+    ///     .text(text, Format::Toml)?;
+    /// assert_eq!(config.topology()?.locate("orders", &42)?.shard(), "b");
+    /// # Ok::<(), diesel_sharded::Error>(())
+    /// ```
+    pub fn algorithm<A: ShardingAlgorithm>(
+        mut self,
+        name: impl Into<String>,
+        make: impl Fn(&AlgorithmOptions) -> Result<A, String> + Send + Sync + 'static,
+    ) -> Self {
+        self.algorithms.add(name.into(), make);
+        self
+    }
+
+    /// Takes custom algorithms that this program does not know: it can then do everything with the
+    /// shards but place a key ([`Error::NotCovered`]). For tools; an application never wants it.
+    pub fn accept_unknown_algorithms(mut self) -> Self {
+        self.algorithms.tolerant = true;
+        self
     }
 
     /// Chooses a profile. Defaults to the one that `DIESEL_SHARDED_PROFILE` names, or none.
@@ -259,7 +315,7 @@ impl ConfigLoader {
         };
 
         let tree = merged(&figment)?;
-        let mut reader = Reader::new(&self.environment);
+        let mut reader = Reader::new(&self.environment, &self.algorithms);
         let spec = schema::root(&mut reader, "", &tree);
         read_other_profiles(&mut reader, &tree, profile.as_deref());
         let (found, unreadable) = (reader.problems, reader.unreadable);

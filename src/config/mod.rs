@@ -1,5 +1,6 @@
 //! Configuration from files and the environment: one schema for TOML, YAML and JSON.
 
+mod algorithms;
 mod env;
 mod keys;
 mod loader;
@@ -89,11 +90,24 @@ pub use source::Format;
 /// - `max_size` has to be said for a workload class, and its `min_idle` defaults to 0; what else it
 ///   leaves out comes from the ordinary settings of each node. The budget counts its pools too.
 /// - `accept_placement` is the name of a keyspace or a list of names.
-/// - `algorithm` is `{ kind = "hash", buckets = 4096, map = [{ shard = "a", buckets = "0..1024" },
-///   ..] }`, `{ kind = "modulo", count = 4 }` or `{ kind = "list", values = { a = ["DE", "AT"] } }`;
-///   it defaults to `hash` with 4096 buckets. One that names its `kind` in a profile replaces the
-///   whole algorithm.
-/// - `tables` are `{ NAME = { key_column = "..", count = 8 } }`; `count` defaults to 1.
+/// - `key` is a word, or a list of words for a composite key: `["text", "integer"]`.
+/// - `algorithm` is one of these; it defaults to `hash` with 4096 buckets. One that names its `kind`
+///   in a profile replaces the whole algorithm.
+///   - `{ kind = "hash", buckets = 4096, map = [{ shard = "a", buckets = "0..1024" }, ..] }`
+///   - `{ kind = "modulo", count = 4 }`
+///   - `{ kind = "list", values = { a = ["DE", "AT"] } }`
+///   - `{ kind = "jump" }`
+///   - `{ kind = "ring", points = 160, weights = { a = 2 } }`
+///   - `{ kind = "range", ranges = [{ shard = "a", until = 100 }, { shard = "b", from = 100 }] }`
+///   - `{ kind = "date", every = "month", zone = "UTC", from = "2024-01", until = "2026-01" }`;
+///     `every` is `year`, `quarter`, `month`, `week`, `day` or, with an `anchor`, `"10 days"`; a `map =
+///     [{ shard = "a", from = "2024", until = "2025" }, ..]` takes the place of `from` and `until`;
+///     `precision` (digits of the second) and `rounding` (`refuse`, `postgres`, `mysql`, `mariadb`)
+///     are those of the key column.
+///   - `{ kind = "compat", like = "postgres-hash", modulus = 4 }` and others: see docs/placement.md
+///   - `{ kind = "custom", name = "..", options = { .. } }`
+/// - `tables` are `{ NAME = { key_column = "..", count = 8 } }`; `count` defaults to 1. `by_rule =
+///   true` instead of a `count` says that the rule names the physical tables.
 /// - `migrations` is a folder or a list of folders. A relative one is looked for beside the file, then in the current
 ///   folder; `{backend}` in it stands for `sqlite`, `postgres` or `mysql`.
 /// - An unknown key is an error, and so is one that is given twice.

@@ -8,12 +8,15 @@ use std::time::Duration;
 
 use figment::value::{Dict, Num, Value};
 
+use super::algorithms::Algorithms;
 use super::env::Environment;
 use crate::topology::{Problem, key_of, list, nearest};
 
 /// Collects problems while a tree is read.
 pub(super) struct Reader<'e> {
     pub(super) environment: &'e Environment,
+    /// The custom algorithms that the program knows.
+    pub(super) algorithms: &'e Algorithms,
     /// A profile that was not chosen is read too, for its mistakes only: nothing is missing from it,
     /// and its secrets are not fetched.
     pub(super) partial: bool,
@@ -55,9 +58,10 @@ impl Table<'_> {
 pub(super) type Hint = fn(&str, &Value) -> Option<String>;
 
 impl<'e> Reader<'e> {
-    pub(super) fn new(environment: &'e Environment) -> Self {
+    pub(super) fn new(environment: &'e Environment, algorithms: &'e Algorithms) -> Self {
         Self {
             environment,
+            algorithms,
             partial: false,
             problems: Vec::new(),
             unreadable: Vec::new(),

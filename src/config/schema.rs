@@ -1,5 +1,6 @@
 //! The schema: from a tree of values to the description that the builder makes too.
 
+mod algorithm;
 mod keyspaces;
 
 use figment::value::{Dict, Value};

@@ -1,9 +1,12 @@
 //! What the algorithms promise as a whole; what one of them does inside is tested in its own file.
 
+mod dates;
 mod fingerprints;
 mod golden;
+mod moving;
 mod placing;
 mod problems;
+mod ranges;
 
 use super::{Placement, Rule, RuleSpec};
 use crate::key::ToShardKey;

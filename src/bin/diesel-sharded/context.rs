@@ -93,7 +93,8 @@ impl Context {
 
     /// Loads the configuration that the options name.
     pub(crate) fn config(&self) -> Result<Config, Failure> {
-        let mut loader = Config::loader();
+        // A migration needs no keys placed: a fleet with an algorithm of its own is a fleet, too.
+        let mut loader = Config::loader().accept_unknown_algorithms();
         if let Some(profile) = &self.global.profile {
             loader = loader.profile(profile);
         }

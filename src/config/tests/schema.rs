@@ -264,7 +264,7 @@ fn words_that_nobody_knows_are_listed_with_those_that_are_known() {
             &["keyspaces.k.normalize", "only text keys"],
         ),
         (
-            "algorithm = { kind = 'range' }",
+            "algorithm = { kind = 'ranges' }",
             &["keyspaces.k.algorithm.kind", "\"modulo\""],
         ),
         (
