@@ -335,7 +335,7 @@ fn key_range(text: &str) -> Option<(i128, i128)> {
     let (from, until) = text.split_once('-')?;
     let prefix = |digits: &str| {
         let sound = digits.len() <= 16
-            && digits.len() % 2 == 0
+            && digits.len().is_multiple_of(2)
             && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
         sound
             .then(|| u64::from_str_radix(&format!("{digits:0<16}"), 16).ok())
