@@ -21,12 +21,16 @@ mod support;
 mod config;
 mod help;
 mod locate;
+#[cfg(unix)]
+mod terminal;
 
 /// What holds on every backend.
 macro_rules! everywhere {
     () => {
         #[path = "migrate/mod.rs"]
         mod migrate;
+        #[path = "migration/mod.rs"]
+        mod migration;
         #[path = "ping.rs"]
         mod ping;
     };

@@ -16,7 +16,7 @@ Examples:
   diesel-sharded locate sessions 67e55044-10b1-426f-9247-bb680e5fe0c8
   diesel-sharded locate orders -- -42                         a key that begins with a minus
 
-The key is read as the type that the keyspace declares: integer, text, uuid, bytes (0xdeadbeef),
+The key is read as the type that the keyspace declares: integer, text, uuid, bytes (0xdeadbeef), \
 date (2024-02-29), timestamp (2024-02-29T12:30:00Z). No database is asked.")]
 pub(crate) struct Args {
     /// The keyspace

@@ -14,7 +14,7 @@ Examples:
   diesel-sharded config check --config fleet.yaml --profile dev
   diesel-sharded config check --format json | jq 'select(.event == \"warning\")'
 
-Everything that is wrong is listed at once, each with the file (or environment variable) and the key.
+Everything that is wrong is listed at once, each with the file (or environment variable) and the key. \
 No database is asked, and no password is printed; `diesel-sharded ping` asks the databases.";
 
 #[derive(Serialize)]

@@ -12,7 +12,7 @@ Examples:
   diesel-sharded config map                 every keyspace that has buckets
   diesel-sharded config map orders          one keyspace
 
-What is printed is TOML: put it into the keyspace's algorithm. Without a written map the buckets are
+What is printed is TOML: put it into the keyspace's algorithm. Without a written map the buckets are \
 divided by the list of shards, so that appending a shard to the list would move rows.";
 
 #[derive(clap::Args, Debug)]

@@ -23,8 +23,8 @@ Examples:
   diesel-sharded ping --shard 'order-*'
   diesel-sharded ping --format json | jq 'select(.event == \"node_failed\")'
 
-Each node gets one connection of its own, past all pools. LATENCY is one round trip, CONNECT the way
-there, login included. A primary that takes no writes counts as failed, and so do two shards whose
+Each node gets one connection of its own, past all pools. LATENCY is one round trip, CONNECT the way \
+there, login included. A primary that takes no writes counts as failed, and so do two shards whose \
 URLs lead to one database. Exits with 1 when a node failed.")]
 pub(crate) struct Args {
     #[command(flatten)]

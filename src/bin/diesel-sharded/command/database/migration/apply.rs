@@ -18,9 +18,9 @@ Examples:
   diesel-sharded migration run -s 'order-*' --lock-timeout 1s --retries 3
   diesel-sharded migration run --format json          one object per event
 
-First every database is reached and read; while one of them cannot be, or has diverged, nothing is
-changed. After a failure no further shard is started (--max-failures, --keep-going). To go on, run it
-again: what is done is skipped, what failed is tried. Several runners may be started at the same time;
+First every database is reached and read; while one of them cannot be, or has diverged, nothing is \
+changed. After a failure no further shard is started (--max-failures, --keep-going). To go on, run it \
+again: what is done is skipped, what failed is tried. Several runners may be started at the same time; \
 each shard has a lock, and whoever comes later waits (--wait) and finds nothing left to do.")]
 pub(super) struct RunArgs {
     #[command(flatten)]

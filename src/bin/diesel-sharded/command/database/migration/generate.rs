@@ -18,8 +18,8 @@ Examples:
   diesel-sharded migration generate add_items --keyspace orders
   diesel-sharded migration generate index_items --no-transaction
 
-The folder is the one of the configuration; where it names several, say which by --keyspace, --shard or
---dir. Where it names none, it is that of diesel.toml, else `migrations`. For a folder with `{backend}`
+The folder is the one of the configuration; where it names several, say which by --keyspace, --shard or \
+--dir. Where it names none, it is that of diesel.toml, else `migrations`. For a folder with `{backend}` \
 in it, one migration is made for every backend.")]
 pub(super) struct Args {
     /// The name: letters, digits, `_` and `-`

@@ -29,7 +29,7 @@ Examples:
   diesel-sharded migration pending
   [ \"$(diesel-sharded migration pending)\" = false ] && deploy
 
-Prints `true` where a migration is not applied on a shard it belongs on, else `false`; `diesel-sharded
+Prints `true` where a migration is not applied on a shard it belongs on, else `false`; `diesel-sharded \
 migration status` says which.")]
 pub(super) struct PendingArgs {
     #[command(flatten)]

@@ -17,7 +17,7 @@ Examples:
   diesel-sharded migration unlock                     who holds a lock, and since when?
   diesel-sharded migration unlock -s order-1 --force  end the session that holds it
 
-A lock belongs to a database session, or to a process on SQLite, and is gone with it, also after
+A lock belongs to a database session, or to a process on SQLite, and is gone with it, also after \
 `kill -9`. So there is nothing to unlock after a crash; --force is for a runner that hangs.")]
 pub(super) struct Args {
     #[command(flatten)]

@@ -17,7 +17,7 @@ Examples:
   diesel-sharded migration plan --sql -s order-1      with the statements, for one shard
   diesel-sharded migration plan --revert 2            what `migration revert -n 2` would do
 
-Shards for which the same would run are shown together. What stands against it is shown as well, and
+Shards for which the same would run are shown together. What stands against it is shown as well, and \
 then the exit code is 1, as that of `migration run` would be.")]
 pub(super) struct Args {
     /// Show the SQL

@@ -25,8 +25,8 @@ Examples:
   diesel-sharded schema print                         write the schema files that diesel.toml names
   diesel-sharded schema print --check                 exit with 3 where one of them is out of date
 
-Diesel's own program `diesel` does the reading, so it has to be installed. `[print_schema]` of diesel.toml
-is for a configuration with one keyspace (or none); with several, say `[print_schema.KEYSPACE]` for
+Diesel's own program `diesel` does the reading, so it has to be installed. `[print_schema]` of diesel.toml \
+is for a configuration with one keyspace (or none); with several, say `[print_schema.KEYSPACE]` for \
 each. A file is written only where all shards of the keyspace look the same.")]
 pub(crate) struct Args {
     /// Write nothing; exit with 3 where a file is not what it should be

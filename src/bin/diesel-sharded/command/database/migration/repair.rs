@@ -16,8 +16,8 @@ Examples:
   diesel-sharded migration repair order-1 20240103000000 --mark applied
   diesel-sharded migration repair order-1 20240103000000 --mark reverted
 
-`migration status` says which statement a migration stopped at. Look at the database first. Then either
-let it go on with the statement of a number (--resume-from), or put the database right by hand and say
+`migration status` says which statement a migration stopped at. Look at the database first. Then either \
+let it go on with the statement of a number (--resume-from), or put the database right by hand and say \
 what it is now (--mark applied: everything of the migration is there; --mark reverted: nothing is).")]
 pub(super) struct Args {
     /// The shard

@@ -1,0 +1,91 @@
+//! One runner per shard at a time: who holds the lock is shown, and others wait or give up.
+
+use std::io::{BufRead, BufReader};
+use std::process::Child;
+
+use super::super::backend;
+use super::support::{World, text};
+
+/// A migration that ends only with its runner or its session.
+fn endless() -> &'static str {
+    match backend::NAME {
+        "postgres" => "SELECT pg_sleep(600)",
+        "mysql" => "DO SLEEP(600)",
+        _ => {
+            "CREATE TABLE numbers AS WITH RECURSIVE n(x) AS (VALUES (1) UNION ALL SELECT x + 1 FROM n) SELECT x FROM n WHERE x < 0"
+        }
+    }
+}
+
+/// A runner in the middle of a migration that does not end, killed with the test.
+struct Runner(Child);
+
+impl Runner {
+    fn start(world: &World) -> Self {
+        let mut child = world
+            .stage
+            .command(&["migration", "run", "-s", "a", "--format", "json"])
+            .spawn()
+            .unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        for line in stdout.lines() {
+            let event: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
+            if event["event"] == "migration_started" {
+                return Self(child);
+            }
+        }
+        panic!("the runner ended before its migration began: {:?}", child.wait());
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn whoever_comes_later_waits_or_gives_up() {
+    let world = World::new(&["a"]);
+    world.stage.migration("2024-01-01-000000_endless", endless(), "SELECT 1");
+    // Outside of a transaction, so that it can be seen from elsewhere that it has begun.
+    world.stage.write(
+        "migrations/2024-01-01-000000_endless/metadata.toml",
+        "run_in_transaction = false\n",
+    );
+    let runner = Runner::start(&world);
+
+    let late = world
+        .run(&["migration", "run", "--wait", "1500ms", "--format", "json"])
+        .exits(1);
+    let waiting = late.events_named("waiting");
+    assert!(!waiting.is_empty(), "{late:#?}");
+    assert!(text(&waiting[0]["holder"]["who"]).contains(&runner.0.id().to_string()), "{waiting:?}");
+    let finished = &late.events_named("shard_finished")[0];
+    assert_eq!(finished["failures"][0]["kind"], "locked", "{late:#?}");
+
+    let plain = world.run(&["migration", "run", "--wait", "100ms"]).exits(1);
+    assert!(plain.stdout.contains(&runner.0.id().to_string()), "{plain:#?}");
+
+    let unlock = world.run(&["migration", "unlock"]).exits(0);
+    assert!(unlock.stdout.contains("a: locked by"), "{unlock:#?}");
+    assert!(unlock.stdout.contains("1 of 1 databases are locked"), "{unlock:#?}");
+    let status = world.run(&["migration", "status"]).exits(0);
+    assert!(status.stdout.contains("is being migrated by"), "{status:#?}");
+    assert!(status.stdout.contains("running"), "{status:#?}");
+
+    // On a server the session can be ended from here; on SQLite it is a process to end.
+    let forced = world.run(&["migration", "unlock", "--force", "--format", "json"]);
+    let lock = &forced.events_named("lock")[0];
+    if backend::NAME == "sqlite" {
+        assert_eq!(forced.code, Some(1), "{forced:#?}");
+        assert!(text(&lock["failure"]["message"]).contains(&runner.0.id().to_string()), "{lock}");
+    } else {
+        assert_eq!(forced.code, Some(0), "{forced:#?}");
+        assert_eq!(lock["ended"], true);
+    }
+    drop(runner);
+    let unlock = world.run(&["migration", "unlock"]).exits(0);
+    assert!(unlock.stdout.contains("0 of 1 databases are locked"), "{unlock:#?}");
+}

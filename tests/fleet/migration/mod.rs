@@ -1,0 +1,10 @@
+//! `migration ..` and `schema ..` on real databases.
+
+mod choices;
+mod dirty;
+mod diverged;
+mod failures;
+mod lifecycle;
+mod locked;
+mod schema;
+mod support;

@@ -1,0 +1,98 @@
+//! `schema diff`, and the schema files of diesel.toml.
+
+use std::os::unix::fs::PermissionsExt;
+
+use super::support::World;
+use crate::harness::Output;
+
+#[test]
+fn a_column_made_by_hand_is_found() {
+    let world = World::with_tables(&["a", "b", "c"], 2);
+    world.run(&["migration", "run"]).exits(0);
+    let diff = world.run(&["schema", "diff"]).exits(0);
+    assert!(diff.stdout.contains("3 databases: 0 differ"), "{diff:#?}");
+    world.sql("b", "ALTER TABLE t1 ADD COLUMN by_hand INT");
+    world.run(&["migration", "status", "--check"]).exits(0);
+    let diff = world.run(&["schema", "diff"]).exits(3);
+    assert!(diff.stdout.contains("shard b has: "), "{diff:#?}");
+    assert!(diff.stdout.contains("by_hand"), "{diff:#?}");
+    let diff = world.run(&["schema", "diff", "--format", "json"]).exits(3);
+    let shards = diff.events_named("shard_schema");
+    assert_eq!(shards[0]["fingerprint"], shards[2]["fingerprint"]);
+    assert_ne!(shards[0]["fingerprint"], shards[1]["fingerprint"]);
+    assert_eq!(diff.events_named("schema_finished")[0]["differing"], 1);
+    world.run(&["schema", "diff", "-s", "a", "-s", "c"]).exits(0);
+}
+
+/// A `diesel` that prints what it was asked, in the place of Diesel's own program.
+fn with_diesel(world: &World) -> String {
+    let script = world.stage.write(
+        "bin/diesel",
+        "#!/bin/sh\nprintf '// %s\\n' \"$*\"\ntest -n \"$DATABASE_URL\" || exit 1\n",
+    );
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let bin = script.parent().unwrap().display().to_string();
+    format!("{bin}:{}", std::env::var("PATH").unwrap_or_default())
+}
+
+fn run(world: &World, path: &str, args: &[&str]) -> Output {
+    Output::of(world.stage.command(args).env("PATH", path))
+}
+
+#[test]
+fn the_schema_file_is_written_when_all_agree() {
+    let world = World::with_tables(&["a", "b"], 1);
+    let toml = "[print_schema]\nfile = \"src/schema.rs\"\n";
+    world.stage.write("diesel.toml", toml);
+    let file = world.stage.path().join("src/schema.rs");
+    let path = with_diesel(&world);
+
+    // Without the program the databases are migrated all the same, and the warning says what to do.
+    let nothing = run(&world, "/nowhere", &["migration", "run", "-s", "a"]).exits(0);
+    assert!(nothing.stderr.contains("schema.rs was not written"), "{nothing:#?}");
+    assert!(!file.exists());
+
+    let ran = run(&world, &path, &["migration", "run"]).exits(0);
+    assert!(ran.stdout.contains("src/schema.rs: written, from shard a"), "{ran:#?}");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.starts_with("// print-schema --config-file "), "{text}");
+    let again = run(&world, &path, &["migration", "run"]).exits(0);
+    assert!(again.stdout.contains("src/schema.rs: up to date"), "{again:#?}");
+
+    run(&world, &path, &["schema", "print", "--check"]).exits(0);
+    std::fs::write(&file, "stale").unwrap();
+    run(&world, &path, &["schema", "print", "--check"]).exits(3);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "stale");
+    run(&world, &path, &["schema", "print"]).exits(0);
+    assert_ne!(std::fs::read_to_string(&file).unwrap(), "stale");
+
+    let missing = run(&world, "/nowhere", &["schema", "print"]).exits(1);
+    assert!(missing.stderr.contains("cargo install diesel_cli"), "{missing:#?}");
+    world.sql("b", "ALTER TABLE t1 ADD COLUMN by_hand INT");
+    let differ = run(&world, &path, &["schema", "print"]).exits(1);
+    assert!(differ.stderr.contains("do not look the same"), "{differ:#?}");
+}
+
+#[test]
+fn each_keyspace_has_its_own_entry() {
+    let world = World::with_tables(&["a", "b"], 1);
+    let config = std::fs::read_to_string(world.stage.path().join("diesel-sharded.toml")).unwrap();
+    let config = config.replace("[\"a\", \"b\"]", "[\"a\"]");
+    let config = format!(
+        "{config}[keyspaces.stock]\nshards = [\"b\"]\nmigrations = \"migrations\"\n"
+    );
+    world.stage.write("diesel-sharded.toml", &config);
+    let path = with_diesel(&world);
+    world.stage.write("diesel.toml", "[print_schema]\nfile = \"src/schema.rs\"\n");
+    let one = run(&world, &path, &["schema", "print"]).exits(2);
+    assert!(one.stderr.contains("[print_schema.KEYSPACE]"), "{one:#?}");
+    world.stage.write(
+        "diesel.toml",
+        "[print_schema.orders]\nfile = \"src/orders.rs\"\n[print_schema.stock]\nfile = \"src/stock.rs\"\n",
+    );
+    let ran = run(&world, &path, &["migration", "run"]).exits(0);
+    assert!(ran.stdout.contains("src/orders.rs: written, from shard a"), "{ran:#?}");
+    assert!(ran.stdout.contains("src/stock.rs: written, from shard b"), "{ran:#?}");
+    let text = std::fs::read_to_string(world.stage.path().join("src/stock.rs")).unwrap();
+    assert!(text.contains("--schema-key stock"), "{text}");
+}
