@@ -217,6 +217,13 @@ impl MigratorBuilder {
         self
     }
 
+    /// Says where the sources were written down, for the messages about them: the name of a file.
+    /// Defaults to nothing.
+    pub fn origin(mut self, origin: impl Into<String>) -> Self {
+        self.origin = origin.into();
+        self
+    }
+
     /// Reads all sources.
     ///
     /// # Errors

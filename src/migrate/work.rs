@@ -81,6 +81,7 @@ impl Job<'_> {
     fn open(&self) -> Result<Locked, Failure> {
         let target = self.target;
         let mut session = Session::open(&target.spec, target.kind)?;
+        session.watch_client();
         if !self.options.lock {
             let lock = Lock::Nothing;
             return Ok(Locked { session, lock });

@@ -72,6 +72,17 @@ impl UrlKind {
             Self::Mysql => "MySQL",
         }
     }
+
+    /// What `{backend}` in the path of a folder of migrations stands for; the feature has the same
+    /// name.
+    #[must_use]
+    pub fn folder_name(self) -> &'static str {
+        match self {
+            Self::Sqlite => "sqlite",
+            Self::Postgres => "postgres",
+            Self::Mysql => "mysql",
+        }
+    }
 }
 
 /// A database server, as the connection budget counts it.

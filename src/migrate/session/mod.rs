@@ -48,7 +48,7 @@ impl Session {
         if AnyConnection::accepts(kind) {
             return Ok(());
         }
-        let feature = super::source::folder_name(kind);
+        let feature = kind.folder_name();
         Err(Failure::new(
             FailureKind::MissingFeature,
             format!(

@@ -20,6 +20,16 @@ fn millis(time: Duration) -> u128 {
 }
 
 impl Session {
+    /// Lets the server notice that the runner is gone while a statement is under way, so that the
+    /// lock does not outlive it by an hour. PostgreSQL 14 and later can, where the system lets them.
+    pub(in crate::migrate) fn watch_client(&mut self) {
+        if self.kind == UrlKind::Postgres {
+            let _ = self
+                .conn
+                .batch_execute("SET client_connection_check_interval = '1s'");
+        }
+    }
+
     /// Sets the limits that were asked for; answers what could not be set, to be told as a warning.
     pub(in crate::migrate) fn limit(
         &mut self,

@@ -6,14 +6,13 @@ use std::path::{Path, PathBuf};
 
 use migrations_internals::TomlMetadata;
 
-use super::folder_name;
 use super::set::{Body, Migration, Script, named, script, shown};
 use crate::topology::UrlKind;
 
 /// Finds a folder: an absolute one, else the first of `bases` that has it.
 pub(super) fn find(path: &Path, kind: UrlKind, bases: &[PathBuf]) -> Result<PathBuf, String> {
     let path = match path.to_str() {
-        Some(text) => PathBuf::from(text.replace("{backend}", folder_name(kind))),
+        Some(text) => PathBuf::from(text.replace("{backend}", kind.folder_name())),
         None => path.to_owned(),
     };
     let here = [PathBuf::new()];

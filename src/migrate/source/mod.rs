@@ -14,8 +14,6 @@ use diesel_migrations::EmbeddedMigrations;
 pub use code::CodeMigration;
 pub(super) use set::{Body, Keyed, Migration, MigrationSet, Script, hex};
 
-use crate::topology::UrlKind;
-
 /// Migrations from one place.
 ///
 /// ```no_run
@@ -75,14 +73,5 @@ impl fmt::Debug for Source {
             Kind::Embedded(_) => f.write_str("Embedded"),
             Kind::Code(list) => f.debug_tuple("Code").field(&list.len()).finish(),
         }
-    }
-}
-
-/// How a backend is called in paths.
-pub(super) fn folder_name(kind: UrlKind) -> &'static str {
-    match kind {
-        UrlKind::Sqlite => "sqlite",
-        UrlKind::Postgres => "postgres",
-        UrlKind::Mysql => "mysql",
     }
 }
