@@ -78,9 +78,10 @@ pub use key::{
 pub use name::{KeyspaceName, Role, ShardName, WorkloadName};
 pub use route::{CapturedRoutes, FutureExt, IntoRoutes, Route, RouteGuard, Routed, StreamExt};
 pub use topology::{
-    BucketMap, DatabaseUrl, Grouped, KeyspaceConfig, KeyspaceDescription, NodeDescription,
-    PoolConfig, RangeTarget, Refused, ReplicaConfig, ShardConfig, ShardState, Startup,
-    TableDescription, Topology, TopologyBuilder, UrlKind,
+    BucketMap, DatabaseUrl, Grouped, HeavyKey, KeyspaceConfig, KeyspaceDescription, Move,
+    NodeDescription, PlacementDiff, PlacementSample, PoolConfig, RangeTarget, Refused,
+    ReplicaConfig, ShardConfig, ShardState, Share, Skew, SkewReport, Startup, TableDescription,
+    Topology, TopologyBuilder, UrlKind,
 };
 
 #[cfg(feature = "macros")]

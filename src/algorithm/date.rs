@@ -149,6 +149,13 @@ impl Date {
         }
     }
 
+    /// The label of each period, and the position of its shard.
+    pub(super) fn owned(&self) -> impl Iterator<Item = (u64, usize)> {
+        self.periods
+            .iter()
+            .map(|period| (period.label, period.shard))
+    }
+
     pub(super) fn a_label(&self) -> Option<u64> {
         self.periods.first().map(|period| period.label)
     }

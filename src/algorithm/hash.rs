@@ -66,6 +66,12 @@ impl Hash {
         self.buckets.get()
     }
 
+    /// The position of the owner of a bucket.
+    pub(super) fn owner(&self, bucket: u64) -> Option<usize> {
+        let owner = self.owners.get(usize::try_from(bucket).ok()?)?;
+        Some(usize::from(*owner))
+    }
+
     /// The bucket and the spread of a hash, and who owns the stretch of buckets around it.
     pub(super) fn bucket(&self, hash: u64) -> (u64, u64, Option<(Range<u32>, usize)>) {
         let bucket = hash % self.buckets;

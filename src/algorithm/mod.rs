@@ -4,6 +4,7 @@
 //! wrong with it, and makes the `Rule` that places keys. An algorithm, once released, never changes
 //! its answers: `tests/data/golden_keys.tsv` holds them.
 
+mod compare;
 mod compat;
 mod custom;
 mod date;
@@ -26,6 +27,7 @@ mod spec;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use compare::Compared;
 pub use compat::{CompatRange, CompatSpec, JavaType, Layout, System};
 pub use custom::{AlgorithmOptions, CustomPlace, CustomSpec, ShardingAlgorithm};
 pub use date::{DateSpec, Every, Rounding};

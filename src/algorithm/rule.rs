@@ -283,6 +283,11 @@ impl Rule {
         }
     }
 
+    /// Whether text keys go through this step.
+    pub(crate) fn normalizes(&self, step: super::Normalize) -> bool {
+        self.steps.in_order().any(|taken| taken == step)
+    }
+
     /// What is doubtful about the rule at this moment, though not wrong.
     pub(crate) fn warnings(&self, now: jiff::Timestamp) -> Vec<RuleProblem> {
         match &self.algorithm {

@@ -18,6 +18,7 @@ mod retry;
 mod slot;
 mod transaction;
 mod transaction_manager;
+mod verify;
 
 pub use backend::{NodeConnection, ServerInfo};
 pub use builder::ManagerBuilder;
@@ -34,7 +35,12 @@ pub use reload::Reloaded;
 pub use retry::RetryingTransactionBuilder;
 pub use transaction::TransactionBuilder;
 pub use transaction_manager::ShardedTm;
+pub use verify::{find_key, verify};
 
+pub use crate::driver::verify::{
+    Finding, FindingKind, KeyPlaces, RowsFound, ScannedKey, VerifyOptions, VerifyProgress,
+    VerifyReport, VerifyState,
+};
 pub use crate::driver::{
     IdentityRow, Isolation, NodeInfo, NodeStatus, Outcome, ShardedTmState, Status, TransactionProbe,
 };

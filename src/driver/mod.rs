@@ -20,6 +20,8 @@ pub(crate) mod session;
 mod status;
 mod text;
 mod transaction_state;
+#[cfg(feature = "r2d2")]
+pub(crate) mod verify;
 mod watch;
 
 pub use begin::Isolation;

@@ -33,6 +33,16 @@ impl fmt::Display for ConfigProblem {
 pub struct ConfigErrors(pub(crate) Vec<ConfigProblem>);
 
 impl ConfigErrors {
+    /// One problem, found outside of any file.
+    #[cfg(feature = "r2d2")]
+    pub(crate) fn one(table: &str, name: &str, message: String) -> Self {
+        Self(vec![ConfigProblem {
+            origin: String::new(),
+            key: format!("{table}.{name}"),
+            message,
+        }])
+    }
+
     /// The problems, in the order of the configuration.
     #[must_use]
     pub fn problems(&self) -> &[ConfigProblem] {

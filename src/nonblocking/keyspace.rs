@@ -1,19 +1,20 @@
 //! A keyspace as the application uses it: from a shard key to the shard, and what to do there.
 
 use std::fmt;
+use std::ops::RangeBounds;
 
 use super::backend::AsyncNodeConnection;
 use super::closure::{SendAsyncFn, SendAsyncFn0};
 use super::connection::AsyncShardedConnection;
 use super::manager::AsyncShardedConnectionManager;
 use super::transaction::TransactionBuilder;
-use crate::algorithm::{Fingerprint, Placement};
+use crate::algorithm::{Explanation, Fingerprint, Placement};
 use crate::driver::keyspace::KeyspaceRef;
 use crate::error::Error;
 use crate::key::ToShardKey;
 use crate::name::{KeyspaceName, ShardName};
 use crate::route::Route;
-use crate::topology::{BucketMap, Grouped};
+use crate::topology::{BucketMap, Grouped, RangeTarget};
 
 /// A set of shards over which one rule spreads rows by their shard key.
 ///
@@ -111,6 +112,38 @@ impl<C: AsyncNodeConnection> Keyspace<C> {
     #[inline]
     pub fn locate<K: ToShardKey + ?Sized>(&self, key: &K) -> Result<Placement, Error> {
         self.keyspace.locate(key)
+    }
+
+    /// How a key comes to its place, step by step: the sibling of [`locate`](Self::locate), for debug
+    /// pages. No I/O.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`locate`](Self::locate).
+    pub fn explain<K: ToShardKey + ?Sized>(&self, key: &K) -> Result<Explanation, Error> {
+        self.keyspace.explain(key)
+    }
+
+    /// The shards and tables that can hold rows with a key in a range, sorted by shard; an empty
+    /// range has none. No I/O.
+    ///
+    /// Exact for rules of the kinds `range`, `date` and `list`, for ShardingSphere's range and
+    /// interval algorithms in a zone without clock changes, and for any rule where the range holds at
+    /// most 1,024 numbers or days. Other rules scatter neighbouring keys: there the answer is every
+    /// shard that owns anything.
+    ///
+    /// Text is ordered by its UTF-8 bytes. A database that compares the column by another collation
+    /// finds rows between two texts that are elsewhere: give the column a binary collation (`"C"`,
+    /// `utf8mb4_bin`) before you prune by text. Under a rule that normalizes, texts are not pruned.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NullShardKey`] and [`Error::KeyType`] for a bound that is no key of the keyspace.
+    pub fn locate_range<K: ToShardKey>(
+        &self,
+        bounds: impl RangeBounds<K>,
+    ) -> Result<Vec<RangeTarget>, Error> {
+        self.keyspace.look(|entry| entry.locate_range(&bounds))?
     }
 
     /// The route to a key's shard. No I/O.

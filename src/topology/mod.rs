@@ -7,9 +7,11 @@
 mod change;
 mod current;
 mod describe;
+mod diff;
 mod group;
 mod password;
 mod place;
+mod skew;
 mod snapshot;
 mod spec;
 mod url;
@@ -27,10 +29,12 @@ pub(crate) use change::Changing;
 #[cfg(feature = "bb8")]
 pub(crate) use change::Turn;
 pub use describe::{BucketMap, KeyspaceDescription, NodeDescription, TableDescription};
+pub use diff::{Move, PlacementDiff, PlacementSample};
 pub use group::{Grouped, Refused};
 #[cfg(feature = "config")]
 pub(crate) use password::PasswordCommand;
 pub use place::RangeTarget;
+pub use skew::{HeavyKey, Share, Skew, SkewReport};
 #[cfg(feature = "config")]
 pub(crate) use snapshot::nearest;
 #[cfg(any(feature = "r2d2", feature = "bb8"))]

@@ -35,6 +35,19 @@ impl Table {
         }
     }
 
+    /// Every physical table that a shard can have, whichever the rule fills.
+    #[cfg(feature = "r2d2")]
+    pub(crate) fn every_part(&self, rule: &crate::algorithm::Rule) -> Vec<String> {
+        if !self.by_rule {
+            return self.parts(rule, &Spreads::All);
+        }
+        let every = rule.reach(&KeyRange::full(rule.key_type())).into_iter();
+        let every: BTreeSet<String> = every
+            .flat_map(|reach| self.parts(rule, &reach.spreads))
+            .collect();
+        every.into_iter().collect()
+    }
+
     fn part(&self, number: u32) -> String {
         format!("{}_{number}", self.name)
     }

@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::command::{completions, config, locate, man};
+use crate::command::{completions, config, locate, man, placement, skew};
 use crate::context::{Context, GlobalOptions};
 use crate::exit::CODES;
 use crate::failure::CommandResult;
@@ -42,6 +42,10 @@ pub(crate) enum Command {
     Config(config::Args),
     /// Say where the rows of a key live
     Locate(locate::Args),
+    /// Compare the placement of two configurations
+    Placement(placement::Args),
+    /// Count keys by shard and table, and say why they are uneven
+    Skew(skew::Args),
     /// Print a completion script for a shell
     Completions(completions::Args),
     /// Print the man page, or write the pages of all commands
@@ -55,6 +59,8 @@ impl Command {
             Self::Database(command) => command.run(context),
             Self::Config(args) => config::run(args, context),
             Self::Locate(args) => locate::run(args, context),
+            Self::Placement(args) => placement::run(args, context),
+            Self::Skew(args) => skew::run(args, context),
             Self::Completions(args) => completions::run(args, context),
             Self::Man(args) => man::run(args, context),
         }

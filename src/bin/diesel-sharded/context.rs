@@ -93,16 +93,26 @@ impl Context {
 
     /// Loads the configuration that the options name.
     pub(crate) fn config(&self) -> Result<Config, Failure> {
-        // A migration needs no keys placed: a fleet with an algorithm of its own is a fleet, too.
-        let mut loader = Config::loader().accept_unknown_algorithms();
-        if let Some(profile) = &self.global.profile {
-            loader = loader.profile(profile);
-        }
+        let loader = self.loader();
         let config = match &self.global.config {
             Some(path) => loader.file(path),
             None => loader.load(),
         };
         Ok(config?)
+    }
+
+    /// Loads the configuration of another file, with the same profile.
+    pub(crate) fn config_at(&self, path: &std::path::Path) -> Result<Config, Failure> {
+        Ok(self.loader().file(path)?)
+    }
+
+    fn loader(&self) -> diesel_sharded::ConfigLoader {
+        // A migration needs no keys placed: a fleet with an algorithm of its own is a fleet, too.
+        let loader = Config::loader().accept_unknown_algorithms();
+        match &self.global.profile {
+            Some(profile) => loader.profile(profile),
+            None => loader,
+        }
     }
 
     /// Loads the configuration and makes its topology.

@@ -12,7 +12,8 @@ pub(crate) enum Exit {
     /// The command line or the configuration is wrong; no database was changed. clap uses the same
     /// code for what it refuses.
     Usage,
-    /// A check found something: pending, dirty or diverged migrations, differing schemas.
+    /// A check found something: pending, dirty or diverged migrations, differing schemas, misplaced
+    /// rows.
     Found,
 }
 
@@ -40,4 +41,5 @@ Exit codes:
   0  done: everything is as it was asked for
   1  a shard failed or could not be reached; the report says which
   2  the command line or the configuration is wrong; no database was changed
-  3  a check found something: pending, dirty or diverged migrations, differing schemas";
+  3  a check found something: pending, dirty or diverged migrations, differing schemas,
+     misplaced rows";

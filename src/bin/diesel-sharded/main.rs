@@ -8,6 +8,7 @@ mod command;
 mod context;
 mod exit;
 mod failure;
+mod keys;
 mod output;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod selection;

@@ -7,6 +7,8 @@ mod multi;
 mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+mod scan;
 mod server;
 #[cfg(feature = "sqlite")]
 mod sqlite;
@@ -17,6 +19,7 @@ use diesel::query_builder::QueryFragment;
 use diesel::r2d2::R2D2Connection;
 use diesel::{ConnectionResult, QueryResult};
 
+use crate::driver::verify::ScannedKey;
 use crate::driver::{IdentityRow, TransactionProbe};
 use crate::topology::UrlKind;
 
@@ -86,6 +89,19 @@ pub trait NodeConnection: R2D2Connection + LoadConnection + MigrationConnection 
     ///
     /// What the driver says.
     fn write_identity(&mut self, rows: &[IdentityRow]) -> QueryResult<()>;
+
+    /// Runs a query of one column and hands each row's key on as it arrives: as a number, or as text.
+    /// For [`verify`](crate::blocking::verify).
+    ///
+    /// # Errors
+    ///
+    /// What the driver says.
+    fn scan_keys(
+        &mut self,
+        sql: &str,
+        numbers: bool,
+        each: &mut dyn FnMut(ScannedKey<'_>),
+    ) -> QueryResult<()>;
 
     /// The text of a query, where it can be had cheaply; `None` counts as any text.
     ///

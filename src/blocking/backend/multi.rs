@@ -71,6 +71,17 @@ macro_rules! sharded_multi_connection {
                 }
             }
 
+            fn scan_keys(
+                &mut self,
+                sql: &str,
+                numbers: bool,
+                each: &mut dyn ::core::ops::FnMut($crate::blocking::ScannedKey<'_>),
+            ) -> ::diesel::QueryResult<()> {
+                match self {
+                    $($(#[$cfg])* Self::$variant(conn) => $crate::blocking::NodeConnection::scan_keys(conn, sql, numbers, each),)+
+                }
+            }
+
             fn read_identity(
                 &mut self,
             ) -> ::diesel::QueryResult<::std::vec::Vec<$crate::blocking::IdentityRow>> {

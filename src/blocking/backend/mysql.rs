@@ -6,6 +6,7 @@ use diesel::query_builder::{QueryBuilder, QueryFragment};
 use diesel::{ConnectionResult, MysqlConnection, QueryResult};
 
 use super::{NodeConnection, ServerInfo};
+use crate::driver::verify::ScannedKey;
 use crate::driver::{IdentityRow, TransactionProbe};
 use crate::topology::UrlKind;
 
@@ -38,6 +39,15 @@ impl NodeConnection for MysqlConnection {
 
     fn server(&mut self) -> QueryResult<ServerInfo> {
         super::server::mysql::server(self)
+    }
+
+    fn scan_keys(
+        &mut self,
+        sql: &str,
+        numbers: bool,
+        each: &mut dyn FnMut(ScannedKey<'_>),
+    ) -> QueryResult<()> {
+        super::scan::mysql(self, sql, numbers, each)
     }
 
     fn read_identity(&mut self) -> QueryResult<Vec<IdentityRow>> {

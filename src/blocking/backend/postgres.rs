@@ -6,6 +6,7 @@ use diesel::sql_types::Text;
 use diesel::{ConnectionResult, PgConnection, QueryResult};
 
 use super::{NodeConnection, ServerInfo};
+use crate::driver::verify::ScannedKey;
 use crate::driver::{IdentityRow, TransactionProbe, probe, session};
 use crate::topology::UrlKind;
 
@@ -33,6 +34,15 @@ impl NodeConnection for PgConnection {
 
     fn server(&mut self) -> QueryResult<ServerInfo> {
         super::server::postgres::server(self)
+    }
+
+    fn scan_keys(
+        &mut self,
+        sql: &str,
+        numbers: bool,
+        each: &mut dyn FnMut(ScannedKey<'_>),
+    ) -> QueryResult<()> {
+        super::scan::postgres(self, sql, numbers, each)
     }
 
     fn read_identity(&mut self) -> QueryResult<Vec<IdentityRow>> {

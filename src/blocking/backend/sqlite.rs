@@ -2,6 +2,7 @@ use diesel::connection::{AnsiTransactionManager, Connection, SimpleConnection};
 use diesel::{ConnectionError, ConnectionResult, QueryResult, SqliteConnection};
 
 use super::{NodeConnection, ServerInfo};
+use crate::driver::verify::ScannedKey;
 use crate::driver::{IdentityRow, TransactionProbe, probe};
 use crate::topology::UrlKind;
 
@@ -35,6 +36,15 @@ impl NodeConnection for SqliteConnection {
 
     fn server(&mut self) -> QueryResult<ServerInfo> {
         super::server::sqlite::server(self).map(super::server::sqlite::of_file)
+    }
+
+    fn scan_keys(
+        &mut self,
+        sql: &str,
+        numbers: bool,
+        each: &mut dyn FnMut(ScannedKey<'_>),
+    ) -> QueryResult<()> {
+        super::scan::sqlite(self, sql, numbers, each)
     }
 
     fn read_identity(&mut self) -> QueryResult<Vec<IdentityRow>> {

@@ -1,12 +1,11 @@
 //! `locate KEYSPACE KEY`: where the rows of a key live.
 
-use diesel_sharded::{Placement, TableDescription};
+use diesel_sharded::{Explanation, Placement, TableDescription};
 use serde::Serialize;
 
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::{CommandResult, Failure};
-use crate::output::{STRONG, styled};
 
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -17,7 +16,8 @@ Examples:
   diesel-sharded locate orders -- -42                         a key that begins with a minus
 
 The key is read as the type that the keyspace declares: integer, text, uuid, bytes (0xdeadbeef), \
-date (2024-02-29), timestamp (2024-02-29T12:30:00Z). No database is asked.")]
+date (2024-02-29), timestamp (2024-02-29T12:30:00Z), or several of these (a,42). The answer shows \
+every step from the key to the node. No database is asked.")]
 pub(crate) struct Args {
     /// The keyspace
     keyspace: String,
@@ -35,6 +35,8 @@ struct PlacementEvent<'a> {
     shard: &'a str,
     spread: u64,
     tables: Vec<TableFields<'a>>,
+    /// Every step from the key to the node.
+    explained: &'a Explanation,
 }
 
 #[derive(Serialize)]
@@ -69,18 +71,9 @@ pub(crate) fn run(args: &Args, context: &Context) -> CommandResult {
         .iter()
         .map(|table| TableFields::of(table, placement))
         .collect();
+    let explained = topology.explain(keyspace.name, &key)?;
     let output = context.output();
-    output.line(format_args!(
-        "shard   {}",
-        styled(STRONG, placement.shard())
-    ));
-    output.line(format_args!("spread  {}", placement.spread()));
-    for table in &tables {
-        output.line(format_args!(
-            "table   {} number {} of {} ({})",
-            table.table, table.number, table.count, table.key_column
-        ));
-    }
+    output.line(&explained);
     output.event(&PlacementEvent {
         event: "placement",
         keyspace: keyspace.name.as_str(),
@@ -88,6 +81,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> CommandResult {
         shard: placement.shard().as_str(),
         spread: placement.spread(),
         tables,
+        explained: &explained,
     });
     Ok(Exit::Done)
 }

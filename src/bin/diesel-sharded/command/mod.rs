@@ -6,3 +6,5 @@ pub(crate) mod config;
 pub(crate) mod database;
 pub(crate) mod locate;
 pub(crate) mod man;
+pub(crate) mod placement;
+pub(crate) mod skew;

@@ -4,6 +4,7 @@ mod migration;
 mod ping;
 mod report;
 mod schema;
+mod verify;
 
 use clap::Subcommand;
 
@@ -18,6 +19,8 @@ pub(crate) enum Command {
     Schema(schema::Args),
     /// Reach every node and say what it is
     Ping(ping::Args),
+    /// Read the keys of all rows and list those that are not where the rule places them
+    Verify(verify::Args),
 }
 
 impl Command {
@@ -26,6 +29,7 @@ impl Command {
             Self::Migration(args) => migration::run(args, context),
             Self::Schema(args) => schema::run(args, context),
             Self::Ping(args) => ping::run(args, context),
+            Self::Verify(args) => verify::run(args, context),
         }
     }
 }

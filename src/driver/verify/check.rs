@@ -1,0 +1,240 @@
+//! One table under examination: each key that comes in is compared with where it belongs.
+
+use super::report::{Finding, FindingKind};
+use super::{Plan, TableJob};
+use crate::algorithm::Placement;
+use crate::key::{KeyType, ShardKey};
+
+/// Follows the keys of one table.
+#[derive(Debug)]
+pub(crate) struct TableCheck<'p> {
+    plan: &'p Plan,
+    job: &'p TableJob,
+    /// The number of this table among its parts, where they are numbered.
+    number: Option<u32>,
+    /// Whether rows of this spread belong to this table: what was asked last.
+    last_spread: Option<(u64, bool)>,
+    pub(crate) rows: u64,
+    pub(crate) findings: Vec<Finding>,
+    /// How many findings are kept, and how many more there are.
+    keep: usize,
+    pub(crate) more: u64,
+    /// The raw form of the last key.
+    pub(crate) last: Option<RawKey>,
+}
+
+/// A key that a database gave, as [`NodeConnection::scan_keys`](crate::blocking::NodeConnection) hands it
+/// on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScannedKey<'a> {
+    /// A number.
+    Number(i64),
+    /// A text with a letter before it, as the statement made it.
+    Text(&'a str),
+}
+
+/// The same, to keep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RawKey {
+    Number(i64),
+    Text(String),
+}
+
+impl ScannedKey<'_> {
+    pub(crate) fn to_raw(self) -> RawKey {
+        match self {
+            Self::Number(number) => RawKey::Number(number),
+            Self::Text(text) => RawKey::Text(text.to_owned()),
+        }
+    }
+}
+
+impl RawKey {
+    /// The form that goes into a statement, and into the state of a run.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Number(number) => format!("n{number}"),
+            Self::Text(text) => text.clone(),
+        }
+    }
+}
+
+impl<'p> TableCheck<'p> {
+    pub(crate) fn new(plan: &'p Plan, job: &'p TableJob, keep: usize) -> Self {
+        let table = &plan.keyspace.tables[job.logical];
+        let number = (table.count > 1)
+            .then(|| job.physical.rsplit_once('_')?.1.parse().ok())
+            .flatten();
+        Self {
+            plan,
+            job,
+            number,
+            last_spread: None,
+            rows: 0,
+            findings: Vec::new(),
+            keep,
+            more: 0,
+            last: None,
+        }
+    }
+
+    /// One row's key.
+    pub(crate) fn see(&mut self, key: ScannedKey<'_>) {
+        self.rows += 1;
+        match key {
+            ScannedKey::Number(number) => {
+                self.judge(&ShardKey::Integer(number.into()), key);
+                self.last = Some(RawKey::Number(number));
+            }
+            ScannedKey::Text(raw) => {
+                match parse(self.plan.key, raw) {
+                    Some(parsed) => self.judge(&parsed, key),
+                    None => self.add(
+                        FindingKind::Unreadable,
+                        raw.get(1..).unwrap_or("").to_owned(),
+                        key,
+                    ),
+                }
+                match &mut self.last {
+                    Some(RawKey::Text(last)) => raw.clone_into(last),
+                    last => *last = Some(RawKey::Text(raw.to_owned())),
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn judge(&mut self, key: &ShardKey<'_>, raw: ScannedKey<'_>) {
+        match self.plan.keyspace.locate(key) {
+            Ok(placement) if placement.shard() == self.job.shard && self.is_home(placement) => {}
+            Ok(placement) => self.misplaced(key, placement, raw),
+            Err(error) => {
+                let reason = error.to_string();
+                self.add(FindingKind::Unplaced { reason }, key.to_string(), raw);
+            }
+        }
+    }
+
+    /// Whether rows of a placement belong to this table of its shard.
+    fn is_home(&mut self, placement: Placement) -> bool {
+        let table = &self.plan.keyspace.tables[self.job.logical];
+        if let Some(number) = self.number {
+            return placement.table_number(table.count) == number;
+        }
+        if !table.by_rule {
+            return true;
+        }
+        let spread = placement.spread();
+        match self.last_spread {
+            Some((last, home)) if last == spread => home,
+            _ => {
+                let physical = table.physical(&self.plan.keyspace.rule, placement);
+                let home = physical == self.job.physical;
+                self.last_spread = Some((spread, home));
+                home
+            }
+        }
+    }
+
+    #[cold]
+    fn misplaced(&mut self, key: &ShardKey<'_>, placement: Placement, raw: ScannedKey<'_>) {
+        let table = &self.plan.keyspace.tables[self.job.logical];
+        let kind = FindingKind::Misplaced {
+            home_shard: placement.shard(),
+            home_table: table.physical(&self.plan.keyspace.rule, placement),
+            also_at_home: false,
+        };
+        self.add(kind, key.to_string(), raw);
+    }
+
+    fn add(&mut self, kind: FindingKind, key: String, raw: ScannedKey<'_>) {
+        // Equal keys come one after the other.
+        if let Some(last) = self.findings.last_mut()
+            && last.key.as_ref() == Some(&key)
+        {
+            last.rows += 1;
+            return;
+        }
+        if self.findings.len() >= self.keep {
+            self.more += 1;
+            return;
+        }
+        self.findings.push(Finding {
+            shard: self.job.shard,
+            table: self.job.physical.clone(),
+            key: Some(key),
+            raw: raw.to_raw().text(),
+            rows: 1,
+            kind,
+        });
+    }
+
+    /// Rows that share something and have no readable key.
+    pub(crate) fn without_key(&mut self, kind: FindingKind, rows: u64) {
+        self.findings.push(Finding {
+            shard: self.job.shard,
+            table: self.job.physical.clone(),
+            key: None,
+            raw: String::new(),
+            rows,
+            kind,
+        });
+    }
+}
+
+/// The key of a text with its letter.
+pub(crate) fn parse(key: KeyType, raw: &str) -> Option<ShardKey<'static>> {
+    let (letter, rest) = raw.split_at_checked(1)?;
+    let bytes = || -> Option<Vec<u8>> {
+        let digits = rest.as_bytes().chunks(2);
+        digits
+            .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
+            .collect()
+    };
+    match (letter, key) {
+        ("t", KeyType::Timestamp) => {
+            let text = rest.replacen(' ', "T", 1);
+            let zoned =
+                text.ends_with('Z') || text.get(10..).is_some_and(|t| t.contains(['+', '-']));
+            let text = if zoned { text } else { text + "Z" };
+            let instant: jiff::Timestamp = text.parse().ok()?;
+            Some(ShardKey::Timestamp {
+                micros: instant.as_microsecond(),
+                sub_micro_nanos: (instant.subsec_nanosecond().rem_euclid(1_000)) as u16,
+            })
+        }
+        ("t", KeyType::Bytes) => Some(ShardKey::Bytes(rest.as_bytes().to_vec().into())),
+        ("t", key) => simple(key, rest),
+        ("x", KeyType::Bytes) => Some(ShardKey::Bytes(bytes()?.into())),
+        ("x", KeyType::Uuid) => {
+            let bytes = bytes()?;
+            match <[u8; 16]>::try_from(bytes.as_slice()) {
+                Ok(uuid) => Some(ShardKey::Uuid(uuid)),
+                Err(_) => simple(key, std::str::from_utf8(&bytes).ok()?),
+            }
+        }
+        ("n", KeyType::Integer) => simple(key, rest),
+        _ => None,
+    }
+}
+
+fn simple(key: KeyType, text: &str) -> Option<ShardKey<'static>> {
+    match key {
+        KeyType::Text => Some(ShardKey::Text(text.to_owned().into())),
+        KeyType::Integer => match text.parse::<i128>() {
+            Ok(number) => Some(ShardKey::Integer(number)),
+            Err(_) => text.parse::<u128>().ok().map(ShardKey::from),
+        },
+        KeyType::Uuid => {
+            let digits = text.replace('-', "");
+            let number = u128::from_str_radix(&digits, 16).ok()?;
+            (digits.len() == 32).then(|| ShardKey::Uuid(number.to_be_bytes()))
+        }
+        KeyType::Date => {
+            let day: jiff::civil::Date = text.parse().ok()?;
+            let epoch = jiff::civil::date(1970, 1, 1);
+            Some(ShardKey::Date(day.since(epoch).ok()?.get_days()))
+        }
+        _ => None,
+    }
+}

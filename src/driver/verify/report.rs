@@ -1,0 +1,172 @@
+//! What a verification found.
+
+use std::fmt;
+
+use super::VerifyState;
+use crate::name::ShardName;
+
+/// What [`verify`](crate::blocking::verify) found in a keyspace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct VerifyReport {
+    /// The keyspace.
+    pub keyspace: String,
+    /// How many rows were read.
+    pub rows: u64,
+    /// How many physical tables were read.
+    pub tables: u64,
+    /// What is wrong, sorted by shard and table; as many findings as were to be kept.
+    pub findings: Vec<Finding>,
+    /// How many findings more there are than were kept.
+    pub more: u64,
+    /// Shards that could not be read to the end, each with the reason.
+    pub failed: Vec<(String, String)>,
+}
+
+/// Rows that are not as the rule has them.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct Finding {
+    /// The shard on which they are.
+    #[serde(serialize_with = "as_text")]
+    pub shard: ShardName,
+    /// The physical table.
+    pub table: String,
+    /// The key, as errors show it; `None` where there is none, or none in common.
+    pub key: Option<String>,
+    /// The key in the form that goes back into a statement.
+    #[serde(skip)]
+    pub(crate) raw: String,
+    /// How many rows.
+    pub rows: u64,
+    /// What is wrong with them.
+    #[serde(flatten)]
+    pub kind: FindingKind,
+}
+
+/// What is wrong with rows.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(tag = "finding", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum FindingKind {
+    /// The rule places their key elsewhere.
+    Misplaced {
+        /// The shard where they belong.
+        #[serde(serialize_with = "as_text")]
+        home_shard: ShardName,
+        /// The physical table there.
+        home_table: String,
+        /// Whether rows with this key are there as well: the key is in two places.
+        also_at_home: bool,
+    },
+    /// The rule has no place for their key.
+    Unplaced {
+        /// Why.
+        reason: String,
+    },
+    /// Their key is null, so they belong nowhere.
+    NullKey,
+    /// Their key is not of the declared type.
+    Unreadable,
+    /// The table is not there, although the rule places rows in it.
+    MissingTable,
+}
+
+fn as_text<S: serde::Serializer>(shard: &ShardName, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(shard.as_str())
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            shard,
+            table,
+            key,
+            rows,
+            kind,
+            ..
+        } = self;
+        write!(f, "shard {shard}, table {table}: ")?;
+        let key = key.as_deref().unwrap_or("");
+        match kind {
+            FindingKind::Misplaced {
+                home_shard,
+                home_table,
+                also_at_home,
+            } => {
+                write!(
+                    f,
+                    "{rows} row(s) with the key {key} belong to {home_table} on {home_shard}"
+                )?;
+                if *also_at_home {
+                    f.write_str(", where there are rows with it as well")?;
+                }
+                Ok(())
+            }
+            FindingKind::Unplaced { reason } => {
+                write!(
+                    f,
+                    "{rows} row(s) with the key {key} have no place: {reason}"
+                )
+            }
+            FindingKind::NullKey => write!(f, "{rows} row(s) without a key"),
+            FindingKind::Unreadable if key.is_empty() => {
+                write!(f, "{rows} row(s) with a key of another type")
+            }
+            FindingKind::Unreadable => {
+                write!(
+                    f,
+                    "{rows} row(s) with the key {key:?}, which is of another type"
+                )
+            }
+            FindingKind::MissingTable => f.write_str("the table is not there"),
+        }
+    }
+}
+
+/// How far a verification has come.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct VerifyProgress<'a> {
+    /// The shard that has come further.
+    pub shard: ShardName,
+    /// The physical table that is read there.
+    pub table: &'a str,
+    /// How many rows were read so far, on all shards.
+    pub rows: u64,
+    /// How many findings there are so far.
+    pub findings: u64,
+    /// What lets another run go on from here.
+    pub state: &'a VerifyState,
+}
+
+/// Where the rows with one key are, and where they belong: what
+/// [`find_key`](crate::blocking::find_key) answers.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct KeyPlaces {
+    /// The key.
+    pub key: String,
+    /// The shard where they belong.
+    #[serde(serialize_with = "as_text")]
+    pub home: ShardName,
+    /// Where rows with this key really are, on any shard.
+    pub found: Vec<RowsFound>,
+    /// Shards that could not be asked, each with the reason.
+    pub failed: Vec<(String, String)>,
+}
+
+/// Rows with one key in one table.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct RowsFound {
+    /// The shard.
+    #[serde(serialize_with = "as_text")]
+    pub shard: ShardName,
+    /// The physical table.
+    pub table: String,
+    /// How many rows.
+    pub rows: u64,
+    /// Whether they belong there.
+    pub at_home: bool,
+}

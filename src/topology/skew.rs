@@ -1,0 +1,348 @@
+//! How evenly given keys lie, and why where they do not.
+
+mod heavy;
+mod report;
+
+use std::collections::BTreeMap;
+
+use super::Topology;
+use super::snapshot::KeyspaceEntry;
+use crate::algorithm::Normalize;
+use crate::error::Error;
+use crate::key::{ShardKey, ToShardKey};
+use heavy::Heavy;
+
+pub use report::{HeavyKey, Share, SkewReport};
+
+/// More cells of shards and tables than this are not counted one by one.
+const MOST_CELLS: usize = 1 << 20;
+
+/// The low bits of integer keys that are watched.
+const BITS: usize = 12;
+
+/// Counts keys by the shard and table they belong to, in memory that does not grow with them.
+///
+/// ```
+/// use diesel_sharded::{KeyspaceConfig, RuleSpec, Topology};
+///
+/// let topology = Topology::builder()
+///     .shard("a", "a.sqlite")
+///     .shard("b", "b.sqlite")
+///     .keyspace("orders", KeyspaceConfig::new(RuleSpec::modulo(["a", "b"])))
+///     .build()?;
+/// let mut skew = topology.skew("orders")?;
+/// for id in 0..10_000_i64 {
+///     skew.add(&(id << 12)); // snowflake ids at a low rate
+/// }
+/// let report = skew.report();
+/// assert_eq!(report.shards[0].keys, 10_000);
+/// assert!(report.warnings[0].contains("low bits"));
+/// println!("{report}");
+/// # Ok::<(), diesel_sharded::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Skew {
+    entry: KeyspaceEntry,
+    keys: u64,
+    /// By the position in the rule's list.
+    shards: Vec<u64>,
+    tables: Vec<Cells>,
+    refused: u64,
+    nulls: u64,
+    first_refusal: Option<String>,
+    heavy: Heavy,
+    integers: u64,
+    /// How many integers have each of the low bits set.
+    ones: [u64; BITS],
+    /// Texts that trimming and lower case would change.
+    foldable: u64,
+}
+
+/// The counts of one table.
+#[derive(Debug)]
+enum Cells {
+    /// By shard, then by part.
+    Numbered(Vec<u64>, usize),
+    /// By shard and spread.
+    ByRule(BTreeMap<(usize, u64), u64>),
+    /// One part on each shard, or too many.
+    None,
+}
+
+impl Topology {
+    /// Starts counting keys of a keyspace by the shards and tables they belong to.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownKeyspace`].
+    pub fn skew(&self, keyspace: impl AsRef<str>) -> Result<Skew, Error> {
+        self.with_current(|snapshot| {
+            let entry = &snapshot.keyspaces()[snapshot.find_keyspace(keyspace.as_ref())?];
+            Ok(Skew::new(entry.clone()))
+        })
+    }
+}
+
+impl Skew {
+    fn new(entry: KeyspaceEntry) -> Self {
+        let shards = entry.rule.shards().len();
+        let tables = entry
+            .tables
+            .iter()
+            .map(|table| {
+                let cells = shards.saturating_mul(table.count as usize);
+                if table.by_rule {
+                    Cells::ByRule(BTreeMap::new())
+                } else if table.count > 1 && cells <= MOST_CELLS {
+                    Cells::Numbered(vec![0; cells], table.count as usize)
+                } else {
+                    Cells::None
+                }
+            })
+            .collect();
+        Self {
+            keys: 0,
+            shards: vec![0; shards],
+            tables,
+            refused: 0,
+            nulls: 0,
+            first_refusal: None,
+            heavy: Heavy::new(),
+            integers: 0,
+            ones: [0; BITS],
+            foldable: 0,
+            entry,
+        }
+    }
+
+    /// Counts a key.
+    pub fn add<K: ToShardKey + ?Sized>(&mut self, key: &K) {
+        let key = key.to_shard_key();
+        let placement = match self.entry.locate(&key) {
+            Ok(placement) => placement,
+            Err(error) => {
+                if key == ShardKey::Null {
+                    self.nulls += 1;
+                } else {
+                    self.refused += 1;
+                    self.first_refusal.get_or_insert_with(|| error.to_string());
+                }
+                return;
+            }
+        };
+        self.keys += 1;
+        let shards = self.entry.rule.shards();
+        let Some(at) = shards.iter().position(|shard| *shard == placement.shard()) else {
+            return;
+        };
+        self.shards[at] += 1;
+        for cells in &mut self.tables {
+            match cells {
+                Cells::Numbered(counts, parts) => {
+                    let part = placement.table_number(*parts as u32) as usize;
+                    counts[at * *parts + part] += 1;
+                }
+                Cells::ByRule(counts) if counts.len() < MOST_CELLS => {
+                    *counts.entry((at, placement.spread())).or_default() += 1;
+                }
+                _ => {}
+            }
+        }
+        match &key {
+            ShardKey::Integer(number) => {
+                self.integers += 1;
+                for (bit, ones) in self.ones.iter_mut().enumerate() {
+                    *ones += (number >> bit & 1) as u64;
+                }
+            }
+            ShardKey::Text(text) => {
+                let folds = text.trim() != text || text.chars().any(char::is_uppercase);
+                self.foldable += u64::from(folds);
+            }
+            _ => {}
+        }
+        self.heavy.add(&key);
+    }
+
+    /// What the keys so far came to.
+    #[must_use]
+    pub fn report(&self) -> SkewReport {
+        let names = self.entry.rule.shards();
+        let shares = self.entry.rule.shares();
+        let total = self.keys.max(1) as f64;
+        let mut shards: Vec<Share> = names
+            .iter()
+            .enumerate()
+            .map(|(at, name)| Share {
+                name: name.to_string(),
+                keys: self.shards[at],
+                share: self.shards[at] as f64 / total,
+                expected: shares.as_ref().and_then(|shares| shares.get(at).copied()),
+            })
+            .collect();
+        let (chi_square, freedom) = chi_square(&shards, self.keys);
+        let warnings = self.warnings(&shards);
+        shards.sort_by(|a, b| a.name.cmp(&b.name));
+        let expected = |share: &Share| share.expected.unwrap_or(1.0 / shards.len().max(1) as f64);
+        let owning: Vec<&Share> = shards
+            .iter()
+            .filter(|share| expected(share) > 0.0)
+            .collect();
+        let squares = owning.iter().map(|share| {
+            let ratio = share.share / expected(share) - 1.0;
+            ratio * ratio
+        });
+        let deviation = (squares.sum::<f64>() / owning.len().max(1) as f64).sqrt();
+        SkewReport {
+            keyspace: self.entry.name.to_string(),
+            keys: self.keys,
+            nulls: self.nulls,
+            refused: self.refused,
+            first_refusal: self.first_refusal.clone(),
+            tables: self.table_shares(),
+            shards,
+            deviation: if self.keys == 0 { 0.0 } else { deviation },
+            chi_square,
+            freedom,
+            unlikely: chi_square.is_some_and(|chi| is_unlikely(chi, freedom)),
+            heaviest: self.heavy.heaviest(10),
+            uncertainty: self.heavy.lost(),
+            warnings,
+        }
+    }
+
+    fn table_shares(&self) -> Vec<(String, Vec<Share>)> {
+        let names = self.entry.rule.shards();
+        let total = self.keys.max(1) as f64;
+        let share = |name: String, keys: u64| Share {
+            name,
+            keys,
+            share: keys as f64 / total,
+            expected: None,
+        };
+        let tables = self.entry.tables.iter().zip(&self.tables);
+        tables
+            .filter_map(|(table, cells)| {
+                let shares: Vec<Share> = match cells {
+                    Cells::None => return None,
+                    Cells::Numbered(counts, parts) => counts
+                        .iter()
+                        .enumerate()
+                        .map(|(cell, keys)| {
+                            let (shard, part) = (names[cell / parts], cell % parts);
+                            share(format!("{shard} {}_{part}", table.name), *keys)
+                        })
+                        .collect(),
+                    Cells::ByRule(counts) => counts
+                        .iter()
+                        .map(|((at, spread), keys)| {
+                            let suffix = self.entry.rule.suffix(*spread).unwrap_or_default();
+                            share(format!("{} {}_{suffix}", names[*at], table.name), *keys)
+                        })
+                        .collect(),
+                };
+                Some((table.name.clone(), shares))
+            })
+            .collect()
+    }
+
+    /// The known traps that these keys step into.
+    fn warnings(&self, shards: &[Share]) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let enough = self.integers >= 1_000;
+        let constant = self.ones.iter().take_while(|ones| {
+            let share = **ones as f64 / self.integers.max(1) as f64;
+            !(0.01..=0.99).contains(&share)
+        });
+        let constant = constant.count();
+        if enough && constant > 0 {
+            warnings.push(format!(
+                "the {constant} low bits of nearly all ids are constant, as in snowflake ids at a low rate: a remainder by 2, 4, 8 .. sees nothing else and puts all rows together; `hash` does not mind"
+            ));
+        }
+        for (table, cells) in self.entry.tables.iter().zip(&self.tables) {
+            if let Cells::Numbered(counts, parts) = cells {
+                let used = counts.iter().filter(|keys| **keys > 0).count();
+                let owning = shards.iter().filter(|share| share.keys > 0).count();
+                let all = owning * parts;
+                if self.keys as usize >= all * 20 && used * 10 < all * 8 {
+                    warnings.push(format!(
+                        "only {used} of the {all} pairs of shard and part of table {} are used: shard and table follow from the same part of the key, or the keys have a pattern that the divisors share",
+                        table.name
+                    ));
+                }
+            }
+        }
+        if let Some(map) = self.entry.rule.effective_map() {
+            let mut owned: BTreeMap<&str, u32> = BTreeMap::new();
+            for (range, shard) in &map {
+                *owned.entry(shard.as_str()).or_default() += range.end - range.start;
+            }
+            if let Some((shard, buckets)) = owned.iter().min_by_key(|(_, buckets)| **buckets)
+                && *buckets < 16
+                && owned.len() > 1
+            {
+                warnings.push(format!(
+                    "shard {shard} owns {buckets} bucket(s): shares can be set only in steps of {:.0} % of its own, so more buckets would have been better (4096 are usual)",
+                    100.0 / f64::from(*buckets)
+                ));
+            }
+        }
+        let normalized = self.entry.rule.normalizes(Normalize::Lowercase)
+            && self.entry.rule.normalizes(Normalize::Trim);
+        if self.foldable > 0 && !normalized {
+            warnings.push(format!(
+                "{} key(s) have upper case letters or blanks at an end, and the rule does not normalize: where the column's collation takes them for equal to others (the default of MySQL and MariaDB), equal keys are on different shards",
+                self.foldable
+            ));
+        }
+        if let Some((at, keys)) = self
+            .heavy
+            .heaviest(1)
+            .first()
+            .map(|heavy| (heavy.key.clone(), heavy.at_least))
+            && shards.len() > 1
+            && keys as f64 > self.keys as f64 / shards.len() as f64 / 2.0
+            && self.keys >= 1_000
+        {
+            warnings.push(format!(
+                "the key {at} alone has {:.1} % of all rows: no rule can spread the rows of one key",
+                keys as f64 / self.keys as f64 * 100.0
+            ));
+        }
+        warnings
+    }
+}
+
+/// Pearson's statistic against the shares that the rule means, and its degrees of freedom.
+fn chi_square(shards: &[Share], keys: u64) -> (Option<f64>, u32) {
+    let mut sum = 0.0;
+    let mut owning = 0_u32;
+    for share in shards {
+        let Some(expected) = share.expected else {
+            return (None, 0);
+        };
+        if expected > 0.0 {
+            let expected = expected * keys as f64;
+            if expected < 5.0 {
+                // The statistic says nothing about so few.
+                return (None, 0);
+            }
+            sum += (share.keys as f64 - expected).powi(2) / expected;
+            owning += 1;
+        }
+    }
+    match owning.checked_sub(1) {
+        Some(freedom) if freedom > 0 => (Some(sum), freedom),
+        _ => (None, 0),
+    }
+}
+
+/// Whether chance alone gives such a statistic less than once in a thousand times: by the
+/// approximation of Wilson and Hilferty, 1931.
+fn is_unlikely(chi_square: f64, freedom: u32) -> bool {
+    let freedom = f64::from(freedom);
+    let spread = 2.0 / (9.0 * freedom);
+    let normal = ((chi_square / freedom).cbrt() - (1.0 - spread)) / spread.sqrt();
+    normal > 3.09
+}
