@@ -45,28 +45,28 @@ impl TextEffect {
             "release",
             "prepare",
         ];
+        let statements = || sql.split(';').map(words_of);
         let may_open = sql.split(';').any(|statement| {
-            let mut words = statement
-                .split(|c: char| !(c.is_alphanumeric() || c == '_'))
-                .filter(|word| !word.is_empty());
             // END is COMMIT, and the end of every CASE too; behind a comment it may be either.
-            let ends = words
-                .next()
-                .is_some_and(|word| word.eq_ignore_ascii_case("end"));
-            ends || OPENING
-                .iter()
-                .any(|opening| contains_word(statement, opening))
-                || (has_comment(statement) && contains_word(statement, "end"))
+            let first = words_of(statement).next();
+            first.is_some_and(|word| is(word, "end"))
+                || words_of(statement).any(|word| OPENING.iter().any(|opening| is(word, opening)))
+                || (has_comment(statement) && words_of(statement).any(|word| is(word, "end")))
         });
+        // Only a text without strings, quoted names and comments is certain to do what it says
+        // (a trigger's or function's body has an END of its own).
+        let plain = !has_comment(sql)
+            && !sql.contains(['\'', '"', '`', '$', '['])
+            && !words_of(sql).any(|word| is(word, "create"));
         Self {
             may_open,
-            ..Self::default()
+            ends: may_open && plain && statements().any(ends_transaction),
+            moves: false,
         }
     }
 
     fn add(&mut self, statement: Words<'_>) {
         let Words(first, second, third) = statement;
-        let is = |word: &str, other: &str| word.eq_ignore_ascii_case(other);
         const HARMLESS: [&str; 11] = [
             "select", "insert", "update", "delete", "replace", "with", "show", "explain",
             "describe", "values", "do",
@@ -84,9 +84,28 @@ impl TextEffect {
     }
 }
 
-fn contains_word(text: &str, word: &str) -> bool {
+fn is(word: &str, other: &str) -> bool {
+    word.eq_ignore_ascii_case(other)
+}
+
+fn words_of(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !(c.is_alphanumeric() || c == '_'))
-        .any(|found| found.eq_ignore_ascii_case(word))
+        .filter(|word| !word.is_empty())
+}
+
+/// Whether a statement of PostgreSQL or SQLite with these words ends the open transaction.
+fn ends_transaction<'a>(mut words: impl Iterator<Item = &'a str>) -> bool {
+    let Some(first) = words.next() else {
+        return false;
+    };
+    // `ROLLBACK TO a`, `ROLLBACK TRANSACTION TO a`, `COMMIT PREPARED 'a'`.
+    let keeps = words
+        .take(2)
+        .any(|word| is(word, "to") || is(word, "prepared"));
+    !keeps
+        && ["commit", "end", "rollback", "abort"]
+            .iter()
+            .any(|ending| is(first, ending))
 }
 
 fn has_comment(text: &str) -> bool {
@@ -240,6 +259,34 @@ mod tests {
             ("INSERT INTO t VALUES ('COMMIT')", true),
         ] {
             assert_eq!(TextEffect::of_standard(sql).may_open, may_open, "{sql}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_certain_counts_as_the_end_of_a_transaction() {
+        for (sql, ends) in [
+            ("COMMIT", true),
+            ("end", true),
+            ("ROLLBACK", true),
+            ("ABORT TRANSACTION", true),
+            ("INSERT INTO t VALUES (1); COMMIT; SELECT 1", true),
+            ("ROLLBACK; BEGIN", true),
+            ("COMMIT AND CHAIN", true),
+            ("ROLLBACK TO a", false),
+            ("ROLLBACK TO SAVEPOINT a", false),
+            ("ROLLBACK TRANSACTION TO a", false),
+            ("COMMIT PREPARED 'a'", false),
+            ("BEGIN", false),
+            ("SELECT CASE WHEN a THEN 1 END", false),
+            ("INSERT INTO t VALUES ('; COMMIT')", false),
+            ("SELECT 1 /* ; COMMIT */", false),
+            (
+                "CREATE TRIGGER a AFTER INSERT ON t BEGIN SELECT 1; END",
+                false,
+            ),
+            ("DO $$ BEGIN PERFORM 1; END $$", false),
+        ] {
+            assert_eq!(TextEffect::of_standard(sql).ends, ends, "{sql}");
         }
     }
 

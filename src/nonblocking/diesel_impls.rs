@@ -7,6 +7,7 @@ use diesel::prelude::Identifiable;
 use diesel::query_builder::{AsQuery, QueryFragment, QueryId};
 use diesel::result::Error as DieselError;
 use diesel::{ConnectionResult, QueryResult};
+use diesel_async::pooled_connection::PoolableConnection;
 use diesel_async::{
     AsyncConnection, AsyncConnectionCore, SimpleAsyncConnection, TransactionManager,
     UpdateAndFetchResults,
@@ -16,8 +17,9 @@ use futures_util::future::BoxFuture;
 
 use super::backend::AsyncNodeConnection;
 use super::connection::AsyncShardedConnection;
+use super::flight::InFlight;
 use super::manager::AsyncShardedConnectionManager;
-use super::slot::{InFlight, Slot};
+use super::slot::Slot;
 use super::statement::{ExecuteFuture, LoadFuture, ShardedStream};
 use super::transaction_manager::ShardedTm;
 use crate::driver::{Flags, Notes, ShardedTmState, TextEffect};
@@ -167,6 +169,16 @@ impl<C: AsyncNodeConnection> AsyncConnection for AsyncShardedConnection<C> {
             slot.conn.set_prepared_statement_cache_size(size);
             slot.notes.flags.set(Flags::CACHE_CHANGED);
         }
+    }
+}
+
+/// For pools that expect it, and for `is_broken`; the node pools go by what they know themselves.
+impl<C: AsyncNodeConnection> PoolableConnection for AsyncShardedConnection<C> {
+    fn is_broken(&mut self) -> bool {
+        let unusable = Flags::LOST | Flags::RETIRE | Flags::UNUSABLE;
+        self.slot_mut()
+            .is_some_and(|slot| slot.notes.flags.any(unusable))
+            || <Self as AsyncConnection>::TransactionManager::is_broken_transaction_manager(self)
     }
 }
 

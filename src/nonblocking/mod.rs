@@ -5,6 +5,7 @@ mod builder;
 mod closure;
 mod connection;
 mod diesel_impls;
+mod flight;
 mod hooks;
 mod identity;
 mod keyspace;

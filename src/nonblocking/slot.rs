@@ -13,6 +13,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::backend::{AsyncNodeConnection, CommitRefused};
+use super::flight::InFlight;
 use super::node::Room;
 use crate::driver::{
     Flags, IdentityRow, NodeHealth, Noter, Notes, TransactionProbe, Watch, believed_depth, session,
@@ -439,71 +440,6 @@ impl<C: AsyncNodeConnection> Slot<C> {
         match instrumentation.downcast_mut::<Watch>() {
             Some(watch) => &mut *watch.user,
             None => unreachable!("the watch was there a moment ago"),
-        }
-    }
-}
-
-/// A statement that is on its way: dropped before it has landed, it marks its connection.
-///
-/// That costs nothing on the good path, and is how a cancelled future is known.
-#[derive(Debug)]
-pub(crate) struct InFlight<'a> {
-    notes: &'a Notes,
-    /// Nothing is known to be on its way before the first poll.
-    flying: bool,
-    survives: bool,
-}
-
-impl<'a> InFlight<'a> {
-    /// For something that is polled at once.
-    pub(crate) fn new<C: AsyncNodeConnection>(notes: &'a Notes) -> Self {
-        Self {
-            notes,
-            flying: true,
-            survives: C::SURVIVES_INTERRUPTION,
-        }
-    }
-
-    /// For a future that may never be polled.
-    pub(crate) fn waiting<C: AsyncNodeConnection>(notes: &'a Notes) -> Self {
-        Self {
-            notes,
-            // A backend may have started by now, where it does no harm to think so.
-            flying: C::SURVIVES_INTERRUPTION,
-            survives: C::SURVIVES_INTERRUPTION,
-        }
-    }
-
-    #[inline]
-    pub(crate) fn take_off(&mut self) {
-        self.flying = true;
-    }
-
-    #[inline]
-    pub(crate) fn land(&mut self) {
-        self.flying = false;
-    }
-
-    pub(crate) fn landed(mut self) {
-        self.land();
-    }
-
-    /// The same flight under another owner; this one has landed.
-    pub(crate) fn hand_over(&mut self) -> Self {
-        let flying = std::mem::replace(&mut self.flying, false);
-        Self { flying, ..*self }
-    }
-
-    pub(crate) fn notes(&self) -> &'a Notes {
-        self.notes
-    }
-}
-
-impl Drop for InFlight<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        if self.flying {
-            self.notes.interrupted(self.survives);
         }
     }
 }

@@ -14,7 +14,7 @@ use diesel::result::Error as DieselError;
 use futures_util::Stream;
 use pin_project_lite::pin_project;
 
-use super::slot::InFlight;
+use super::flight::InFlight;
 use crate::driver::{Flags, Noter};
 use crate::topology::UrlKind;
 
