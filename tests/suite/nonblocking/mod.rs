@@ -4,7 +4,13 @@
 //! compile as `Send` is found here too.
 
 use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
+
+use diesel_sharded::{Error, RollbackReason};
+
+use crate::support::ours;
 
 /// Runs a future as a task of a runtime with four worker threads.
 pub(crate) fn spawned<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> T {
@@ -17,6 +23,63 @@ pub(crate) fn spawned<T: Send + 'static>(future: impl Future<Output = T> + Send 
     // What is still under way belongs to the test and must not outlive it.
     runtime.shutdown_timeout(Duration::from_secs(10));
     answer.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+}
+
+/// Why the transaction was rolled back.
+pub(crate) fn reason(error: &diesel::result::Error) -> RollbackReason {
+    match ours(error) {
+        Error::RolledBack { reason, .. } => *reason,
+        other => panic!("not rolled back: {other:?}"),
+    }
+}
+
+/// Polls a future at most so many times, and drops it. Answers its output if it has ended by then.
+pub(crate) async fn polled<F: Future>(times: usize, future: F) -> Option<F::Output> {
+    struct Polled<F> {
+        left: usize,
+        future: Pin<Box<F>>,
+    }
+
+    impl<F: Future> Future for Polled<F> {
+        type Output = Option<F::Output>;
+
+        fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+            if self.left == 0 {
+                return Poll::Ready(None);
+            }
+            self.left -= 1;
+            match self.future.as_mut().poll(context) {
+                Poll::Ready(output) => Poll::Ready(Some(output)),
+                // Woken at once in the end, so that the drop follows the last poll directly.
+                Poll::Pending => {
+                    if self.left == 0 {
+                        context.waker().wake_by_ref();
+                    }
+                    Poll::Pending
+                }
+            }
+        }
+    }
+
+    Polled {
+        left: times,
+        future: Box::pin(future),
+    }
+    .await
+}
+
+/// Runs a future until it says that it is half-way, and drops it there.
+pub(crate) async fn half_way<F: Future>(reached: tokio::sync::oneshot::Receiver<()>, future: F) {
+    tokio::select! {
+        _ = future => panic!("it has ended before it was half-way"),
+        reached = reached => reached.expect("it says when it is half-way"),
+    }
+}
+
+/// Says that a future is half-way, and stays there.
+pub(crate) async fn stay<T>(reached: tokio::sync::oneshot::Sender<()>) -> T {
+    reached.send(()).expect("somebody waits for it");
+    std::future::pending().await
 }
 
 /// Looks until the answer is yes; fails after ten seconds.
@@ -34,6 +97,8 @@ macro_rules! backend {
     ($name:ident, $conn:ty, $($file:ident: $path:literal,)+) => {
         #[path = "."]
         mod $name {
+            use std::future::Future;
+
             use diesel::prelude::*;
             use diesel_async::RunQueryDsl;
             use diesel_sharded::PoolConfig;
@@ -41,7 +106,7 @@ macro_rules! backend {
                 AsyncShardedConnection, AsyncShardedConnectionManager, ManagerBuilder,
             };
 
-            pub(crate) use crate::support::$name::Fleet;
+            pub(crate) use crate::support::$name::{Fleet, NAME};
             use crate::support::{items, whoami as whoami_table};
 
             pub(crate) type Conn = $conn;
@@ -56,9 +121,12 @@ macro_rules! backend {
                 builder
             }
 
-            pub(crate) async fn manager(fleet: &Fleet, size: u32) -> Manager {
-                let built = builder(fleet, crate::support::pool(size)).build().await;
-                built.expect("the topology is valid")
+            pub(crate) fn manager(
+                fleet: &Fleet,
+                size: u32,
+            ) -> impl Future<Output = Manager> + Send + use<> {
+                let build = builder(fleet, crate::support::pool(size)).build();
+                async { build.await.expect("the topology is valid") }
             }
 
             /// Which shard's database the connection talks to, says the database.
@@ -76,6 +144,14 @@ macro_rules! backend {
                     .await
             }
 
+            pub(crate) async fn ids(conn: &mut Connection) -> QueryResult<Vec<i64>> {
+                items::table
+                    .select(items::id)
+                    .order(items::id)
+                    .load(conn)
+                    .await
+            }
+
             $(
                 #[path = $path]
                 mod $file;
@@ -87,17 +163,32 @@ macro_rules! backend {
 backend! {
     sqlite,
     diesel_async::sync_connection_wrapper::SyncConnectionWrapper<diesel::SqliteConnection>,
+    cancelled: "cancelled.rs",
+    outer: "outer.rs",
     reach: "reach.rs",
+    statements: "statements.rs",
+    transactions: "transactions.rs",
 }
 
 backend! {
     postgres,
     diesel_async::AsyncPgConnection,
+    cancelled: "cancelled.rs",
+    outer: "outer.rs",
+    pipelined: "pipelined.rs",
+    postgres_own: "postgres_own.rs",
     reach: "reach.rs",
+    statements: "statements.rs",
+    transactions: "transactions.rs",
 }
 
 backend! {
     mysql,
     diesel_async::AsyncMysqlConnection,
+    cancelled: "cancelled.rs",
+    mysql_own: "mysql_own.rs",
+    outer: "outer.rs",
     reach: "reach.rs",
+    statements: "statements.rs",
+    transactions: "transactions.rs",
 }
