@@ -1,5 +1,10 @@
 //! What diesel-async offers on one connection type only, with our checks around it.
 
+#![expect(
+    clippy::manual_async_fn,
+    reason = "an `async fn` cannot promise that its future is `Send`"
+)]
+
 #[cfg(feature = "async-postgres")]
 mod postgres {
     use std::future::Future;

@@ -1,5 +1,10 @@
 //! Transactions that are run again when the database asks for it.
 
+#![expect(
+    clippy::manual_async_fn,
+    reason = "an `async fn` cannot promise that its future is `Send`"
+)]
+
 use std::fmt;
 use std::future::Future;
 

@@ -1,5 +1,10 @@
 //! Shard-scoped transactions: options, the pin, the outcome, what follows a commit.
 
+#![expect(
+    clippy::manual_async_fn,
+    reason = "an `async fn` cannot promise that its future is `Send`"
+)]
+
 use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, resume_unwind};

@@ -11,6 +11,11 @@
 //! Each level of a closure is guarded by an [`Abandon`]: dropped before its end, it marks the
 //! connection. A level in which nothing doubtful has happened costs what it costs without us.
 
+#![expect(
+    clippy::manual_async_fn,
+    reason = "an `async fn` cannot promise that its future is `Send`"
+)]
+
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
