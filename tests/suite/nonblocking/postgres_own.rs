@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use diesel::prelude::*;
 use diesel_async::{AsyncConnection, RunQueryDsl, SimpleAsyncConnection};
 use diesel_sharded::RollbackReason;
 use futures_util::StreamExt;
