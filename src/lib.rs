@@ -92,6 +92,11 @@ pub use diesel_sharded_macros::{ShardKey, ToShardKey, routed, sharded_transactio
 #[path = "macro_support.rs"]
 pub mod __private;
 
+/// The snippet of docs/fleet.md, compiled and run with the other tests.
+#[cfg(all(doctest, feature = "sqlite", feature = "migrations"))]
+#[doc = include_str!("../docs/fleet.md")]
+struct FleetGuide;
+
 /// The snippets of docs/operations.md, compiled and run with the other tests.
 #[cfg(all(doctest, feature = "sqlite", feature = "postgres", feature = "config"))]
 #[doc = include_str!("../docs/operations.md")]

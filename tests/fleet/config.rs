@@ -44,7 +44,7 @@ fn a_valid_file_is_resolved_without_secrets() {
         "migrations/orders",
         "t_order x 8 by user_id",
         "has no written map",
-        "2 shards, 1 keyspaces, default shard order-0",
+        "2 shards, 1 keyspace, default shard order-0",
     ] {
         assert!(
             output.stdout.contains(expected),

@@ -26,7 +26,7 @@ fn every_node_answers() {
     let fleet = Fleet::new(&["a", "b"]);
     let stage = Stage::new(&config(&fleet));
     let output = stage.run(&["ping"]).exits(0);
-    assert!(output.stdout.contains("2 of 2 nodes are well"), "{output:#?}");
+    assert!(output.stdout.contains("2 of 2 nodes well"), "{output:#?}");
     assert!(output.stdout.contains("read-write"), "{output:#?}");
 
     let output = stage.run(&["ping", "--format", "json", "-s", "b"]).exits(0);
@@ -51,7 +51,7 @@ fn one_node_down_is_named_and_the_others_answer() {
     let config = format!("{}{}", config(&fleet), shards([("c", gone.clone())]));
     let stage = Stage::new(&config);
     let output = stage.run(&["ping"]).exits(1);
-    assert!(output.stdout.contains("2 of 3 nodes are well"), "{output:#?}");
+    assert!(output.stdout.contains("2 of 3 nodes well"), "{output:#?}");
     assert!(output.stdout.contains("shard c (primary)"), "{output:#?}");
     let output = stage.run(&["ping", "--format", "json"]).exits(1);
     assert_eq!(output.events_named("node_answered").len(), 2);

@@ -156,6 +156,11 @@ impl Output {
     }
 }
 
+/// A count and what is counted: `1 shard`, `2 shards`.
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 /// A table with this header: columns are as wide as what they hold, and nothing is wrapped, so that
 /// `grep` and `awk` work on it.
 pub(crate) fn table<I>(header: I) -> Table

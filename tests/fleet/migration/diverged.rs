@@ -72,6 +72,9 @@ fn run_refuses_until_it_is_allowed() {
 
     let plan = world.run(&["migration", "plan"]).exits(1);
     assert!(plan.stdout.contains("2 refused"), "{plan:#?}");
+    for option in ["--allow-out-of-order", "--allow-unknown"] {
+        assert!(plan.stdout.contains(option), "{option}: {plan:#?}");
+    }
 
     let run = world
         .run(&["migration", "run", "--allow-out-of-order", "--allow-unknown", "--format", "json"])

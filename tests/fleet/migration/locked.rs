@@ -70,7 +70,7 @@ fn whoever_comes_later_waits_or_gives_up() {
 
     let unlock = world.run(&["migration", "unlock"]).exits(0);
     assert!(unlock.stdout.contains("a: locked by"), "{unlock:#?}");
-    assert!(unlock.stdout.contains("1 of 1 databases are locked"), "{unlock:#?}");
+    assert!(unlock.stdout.contains("locked: 1 of 1 database"), "{unlock:#?}");
     let status = world.run(&["migration", "status"]).exits(0);
     assert!(status.stdout.contains("is being migrated by"), "{status:#?}");
     assert!(status.stdout.contains("running"), "{status:#?}");
@@ -87,5 +87,5 @@ fn whoever_comes_later_waits_or_gives_up() {
     }
     drop(runner);
     let unlock = world.run(&["migration", "unlock"]).exits(0);
-    assert!(unlock.stdout.contains("0 of 1 databases are locked"), "{unlock:#?}");
+    assert!(unlock.stdout.contains("locked: 0 of 1 database"), "{unlock:#?}");
 }

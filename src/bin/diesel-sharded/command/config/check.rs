@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::context::{Context, ProblemFields};
 use crate::exit::Exit;
 use crate::failure::{CommandResult, Failure};
-use crate::output::{DOUBTFUL, GOOD, styled, table};
+use crate::output::{DOUBTFUL, GOOD, counted, styled, table};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -135,7 +135,7 @@ fn lines(context: &Context, config: &Config, topology: &Topology) -> Result<(), 
         output.line(format_args!("{}: {warning}", styled(DOUBTFUL, "warning")));
     }
     output.line(format_args!(
-        "{}: {}{}: {} shards, {} keyspaces, {}",
+        "{}: {}{}: {}, {}, {}",
         styled(GOOD, "valid"),
         config.path().map_or_else(
             || "the configuration".into(),
@@ -144,8 +144,8 @@ fn lines(context: &Context, config: &Config, topology: &Topology) -> Result<(), 
         config
             .profile()
             .map_or_else(String::new, |name| format!(" (profile {name})")),
-        topology.shards().len(),
-        keyspaces.len(),
+        counted(topology.shards().len(), "shard"),
+        counted(keyspaces.len(), "keyspace"),
         topology.default_shard().map_or_else(
             || "no default shard".to_owned(),
             |shard| format!("default shard {shard}")

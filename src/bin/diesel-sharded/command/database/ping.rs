@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::{CommandResult, Failure};
-use crate::output::{BAD, DOUBTFUL, GOOD, styled, table};
+use crate::output::{BAD, DOUBTFUL, GOOD, counted, styled, table};
 use crate::selection::Selection;
 
 #[derive(clap::Args, Debug)]
@@ -230,7 +230,7 @@ fn show(context: &Context, asked: &[Asked], warnings: &[String]) {
     let style = if answered == asked.len() { GOOD } else { BAD };
     output.line(styled(
         style,
-        format_args!("{answered} of {} nodes are well", asked.len()),
+        format_args!("{answered} of {} well", counted(asked.len(), "node")),
     ));
     output.event(&Event::PingFinished {
         nodes: asked.len(),

@@ -1,7 +1,7 @@
 //! How failures of shards are told, whichever command they come from.
 
 use diesel_sharded::ShardName;
-use diesel_sharded::migrate::Failure;
+use diesel_sharded::migrate::{Failure, FailureKind};
 
 use crate::output::{BAD, styled};
 
@@ -32,4 +32,25 @@ pub(super) fn failure_lines(shard: ShardName, failure: &Failure) -> Vec<String> 
         lines.push(format!("    database: {text}"));
     }
     lines
+}
+
+/// The same of a shard that a run refuses, or would, with the option that lets it.
+pub(super) fn refusal_lines(shard: ShardName, failure: &Failure) -> Vec<String> {
+    let mut lines = failure_lines(shard, failure);
+    if let Some(option) = option_for(failure.kind) {
+        lines.push(format!("    to go on all the same: {option}"));
+    }
+    lines
+}
+
+/// The option with which a run goes on in spite of it, where there is one.
+fn option_for(kind: FailureKind) -> Option<&'static str> {
+    match kind {
+        FailureKind::Unreachable | FailureKind::Closed => Some("--skip-unreachable"),
+        FailureKind::OutOfOrder => Some("--allow-out-of-order"),
+        FailureKind::Unknown => Some("--allow-unknown"),
+        FailureKind::Edited => Some("--allow-edited"),
+        FailureKind::ShardsDiffer => Some("--force"),
+        _ => None,
+    }
 }

@@ -9,7 +9,7 @@ use super::report::failure_lines;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::CommandResult;
-use crate::output::{BAD, GOOD, Output, styled, table};
+use crate::output::{BAD, GOOD, Output, counted, styled, table};
 use crate::selection::Selection;
 
 #[derive(clap::Args, Debug)]
@@ -90,8 +90,8 @@ fn diff(args: &DiffArgs, context: &Context) -> CommandResult {
         output.line(styled(
             style,
             format_args!(
-                "{} databases: {differing} differ, {failed} not readable",
-                report.shards.len()
+                "{}: {differing} differ, {failed} not readable",
+                counted(report.shards.len(), "database")
             ),
         ));
     }

@@ -8,7 +8,7 @@ use crate::command::database::report::failure_lines;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::CommandResult;
-use crate::output::{DOUBTFUL, styled};
+use crate::output::{DOUBTFUL, counted, styled};
 use crate::selection::Selection;
 
 #[derive(clap::Args, Debug)]
@@ -71,8 +71,8 @@ pub(super) fn run(args: &Args, context: &Context) -> CommandResult {
     }
     let held = locks.iter().filter(|lock| lock.holder.is_some()).count();
     output.line(format_args!(
-        "{held} of {} databases are locked",
-        locks.len()
+        "locked: {held} of {}",
+        counted(locks.len(), "database")
     ));
     Ok(exit)
 }

@@ -4,11 +4,11 @@ use diesel_sharded::migrate::{Action, Direction, ShardPlan, Step, Steps};
 use serde::Serialize;
 
 use super::fleet::{FleetArgs, load};
-use crate::command::database::report::failure_lines;
+use crate::command::database::report::refusal_lines;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::CommandResult;
-use crate::output::{BAD, GOOD, Output, STRONG, styled};
+use crate::output::{BAD, GOOD, Output, STRONG, counted, styled};
 
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -181,14 +181,18 @@ fn lines(output: &Output, shards: &[ShardPlan], sql: bool) {
                 output.line("");
                 against = true;
             }
-            for line in failure_lines(plan.shard, failure) {
+            for line in refusal_lines(plan.shard, failure) {
                 output.line(line);
             }
         }
     }
     output.line("");
     let steps: usize = shards.iter().map(|plan| plan.steps.len()).sum();
-    let summary = format!("{} databases, {steps} steps", shards.len());
+    let summary = format!(
+        "{}, {}",
+        counted(shards.len(), "database"),
+        counted(steps, "step")
+    );
     match refused(shards) {
         0 => output.line(styled(GOOD, summary)),
         count => output.line(styled(

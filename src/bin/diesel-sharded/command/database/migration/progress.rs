@@ -9,8 +9,8 @@ use diesel_sharded::ShardName;
 use diesel_sharded::migrate::{Event, Outcome, Report, ShardReport};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-use crate::command::database::report::failure_lines;
-use crate::output::{BAD, DOUBTFUL, GOOD, Output, styled};
+use crate::command::database::report::{failure_lines, refusal_lines};
+use crate::output::{BAD, DOUBTFUL, GOOD, Output, counted, styled};
 
 /// More bars than this at the same time help nobody.
 const MOST_BARS: usize = 8;
@@ -49,7 +49,9 @@ impl<'a> Progress<'a> {
     fn line_of(&self, event: &Event) -> Option<String> {
         let plain = self.bars.is_none();
         Some(match event {
-            Event::Preflight { databases } if plain => format!("reaching {databases} databases"),
+            Event::Preflight { databases } if plain => {
+                format!("reaching {}", counted(*databases, "database"))
+            }
             Event::Waiting {
                 shard,
                 holder,
@@ -190,7 +192,12 @@ fn summarize(output: &Output, report: &Report) {
 
 fn failures(output: &Output, report: &ShardReport) {
     for failure in &report.failures {
-        for line in failure_lines(report.shard, failure) {
+        let lines = if report.outcome == Outcome::Failed {
+            refusal_lines(report.shard, failure)
+        } else {
+            failure_lines(report.shard, failure)
+        };
+        for line in lines {
             output.line(line);
         }
     }
@@ -204,10 +211,6 @@ fn shortened(names: &[String]) -> String {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
     }
-}
-
-fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 fn humane(time: Duration) -> String {

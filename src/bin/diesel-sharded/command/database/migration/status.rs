@@ -10,7 +10,7 @@ use crate::command::database::report::failure_lines;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::CommandResult;
-use crate::output::{BAD, DOUBTFUL, GOOD, Output, styled, table};
+use crate::output::{BAD, DOUBTFUL, GOOD, Output, counted, styled, table};
 use crate::selection::Selection;
 
 /// So many versions that every shard has are shown, the newest; the others are counted.
@@ -180,7 +180,11 @@ fn lines(output: &Output, status: &Status, counts: &Counts, all: bool) {
     .collect();
     output.line(styled(
         style,
-        format_args!("{} databases: {}", status.shards.len(), counts.join(", ")),
+        format_args!(
+            "{}: {}",
+            counted(status.shards.len(), "database"),
+            counts.join(", ")
+        ),
     ));
 }
 
