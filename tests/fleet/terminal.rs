@@ -72,7 +72,13 @@ fn plain(text: &str) -> String {
 #[test]
 fn every_shard_has_a_bar_while_it_is_worked_on() {
     let fleet = Fleet::new(&["order-0", "order-1", "order-2"]);
-    let stage = stage(&fleet, 3);
+    let stage = stage(&fleet, 2);
+    // Bars are drawn 20 times a second at most, so that this one takes its time.
+    stage.migration(
+        "2024-01-03-000000_count",
+        "CREATE TABLE counted AS WITH RECURSIVE n(x) AS (VALUES (1) UNION ALL SELECT x + 1 FROM n WHERE x < 3000000) SELECT count(*) AS c FROM n",
+        "DROP TABLE counted",
+    );
     let command = stage.command(&["migration", "run", "--parallel", "2"]);
     let (code, text) = on_a_terminal(command, 40, 120);
     assert_eq!(code, Some(0), "{text}");

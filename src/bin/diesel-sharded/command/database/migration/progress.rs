@@ -232,7 +232,6 @@ impl Bars {
             "{prefix:>12} [{bar:32}] {pos} of {len} databases  {elapsed} {msg}",
         )));
         total.set_prefix("all");
-        total.enable_steady_tick(Duration::from_millis(200));
         Self {
             multi,
             total,
@@ -247,6 +246,8 @@ impl Bars {
             Event::Preflight { databases } => {
                 self.total.set_length(*databases as u64);
                 self.total.set_message("(reaching all of them)");
+                // From here on there is something to draw.
+                self.total.enable_steady_tick(Duration::from_millis(200));
             }
             Event::ShardStarted { shard, steps, .. } => {
                 self.total.set_message("");
