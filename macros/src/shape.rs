@@ -102,7 +102,7 @@ impl Function {
             body: Body::Future {
                 before: before.to_vec(),
                 boxed,
-                future: future.block.stmts.clone(),
+                future: marked_as_used(&future.block.stmts),
             },
         })
     }
@@ -115,6 +115,25 @@ fn argument(call: &ExprCall) -> Option<&ExprAsync> {
         (Some(Expr::Async(future)), None) => Some(future),
         _ => None,
     }
+}
+
+/// `async_trait` moves each argument into the block by `let key = key;`. An argument that only the
+/// attribute mentions would be reported as unused there.
+fn marked_as_used(statements: &[Stmt]) -> Vec<Stmt> {
+    let mut marked = Vec::with_capacity(statements.len());
+    for statement in statements {
+        marked.push(statement.clone());
+        let Stmt::Local(local) = statement else {
+            continue;
+        };
+        if let (syn::Pat::Ident(name), Some(init)) = (&local.pat, &local.init)
+            && matches!(&*init.expr, Expr::Path(path) if path.path.is_ident(&name.ident))
+        {
+            let name = &name.ident;
+            marked.push(syn::parse_quote!(let _ = &#name;));
+        }
+    }
+    marked
 }
 
 /// How the body of a function runs.

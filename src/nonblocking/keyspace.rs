@@ -11,7 +11,7 @@ use super::transaction::TransactionBuilder;
 use crate::algorithm::{Explanation, Fingerprint, Placement};
 use crate::driver::keyspace::KeyspaceRef;
 use crate::error::Error;
-use crate::key::ToShardKey;
+use crate::key::{HasShardKey, ToShardKey};
 use crate::name::{KeyspaceName, ShardName};
 use crate::route::Route;
 use crate::topology::{BucketMap, Grouped, RangeTarget};
@@ -171,6 +171,16 @@ impl<C: AsyncNodeConnection> Keyspace<C> {
         std::future::ready(self.route(key))
     }
 
+    /// The route to the shard of a value that knows its own key. No I/O.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WrongKeyspace`] for a value of another keyspace, and those of
+    /// [`locate`](Self::locate).
+    pub fn route_of<V: HasShardKey + ?Sized>(&self, value: &V) -> Result<Route, Error> {
+        self.keyspace.route_of(value)
+    }
+
     /// Runs an async closure under the route to a key's shard.
     ///
     /// # Errors
@@ -253,6 +263,20 @@ impl<C: AsyncNodeConnection> Keyspace<C> {
             Ok(grouped) => grouped,
             Err(error) => panic!("{error}"),
         }
+    }
+
+    /// Sorts values that know their own key by its shard, as
+    /// [`group_by_shard`](Self::group_by_shard) does.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WrongKeyspace`] for values of another keyspace, and [`Error::UnknownKeyspace`] when
+    /// the keyspace has been removed since it was looked up; no value is looked at then.
+    pub fn group_rows<V: HasShardKey>(
+        &self,
+        values: impl IntoIterator<Item = V>,
+    ) -> Result<Grouped<V>, Error> {
+        self.keyspace.group_rows(values)
     }
 }
 

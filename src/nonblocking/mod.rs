@@ -8,6 +8,7 @@ mod diesel_impls;
 mod flight;
 mod hooks;
 mod identity;
+mod insert;
 mod keyspace;
 mod manager;
 mod native;

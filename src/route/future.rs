@@ -13,16 +13,18 @@ use std::task::{Context, Poll};
 use futures_core::Stream;
 use pin_project_lite::pin_project;
 
-#[cfg(feature = "bb8")]
+#[cfg(any(feature = "bb8", feature = "macros"))]
 use super::Located;
+#[cfg(any(feature = "bb8", feature = "macros"))]
+use super::stack;
+#[cfg(feature = "bb8")]
+use super::stack::NodeId;
 use super::stack::OwnStack;
-#[cfg(feature = "bb8")]
-use super::stack::{self, NodeId};
 use super::{CapturedRoutes, Route};
-#[cfg(feature = "bb8")]
+#[cfg(any(feature = "bb8", feature = "macros"))]
 use crate::error::Error;
 use crate::telemetry::PolledSpan;
-#[cfg(feature = "bb8")]
+#[cfg(any(feature = "bb8", feature = "macros"))]
 use crate::topology::TopologyId;
 
 /// What a future can be given for its stack: a [`Route`], or [`CapturedRoutes`].
@@ -251,7 +253,7 @@ impl<T> fmt::Debug for Routed<T> {
 /// # Errors
 ///
 /// [`Error::PinnedElsewhere`] when a pin of the calling scope holds it on another shard.
-#[cfg(feature = "bb8")]
+#[cfg(any(feature = "bb8", feature = "macros"))]
 pub(crate) fn in_route<F>(topology: TopologyId, at: Located, inner: F) -> Result<Routed<F>, Error> {
     Ok(Routed {
         inner: Some(inner),

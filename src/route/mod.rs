@@ -19,9 +19,11 @@ use crate::name::{ShardName, WorkloadName};
 use crate::telemetry;
 use crate::topology::{ShardIndex, Snapshot, Topology};
 
+#[cfg(any(feature = "bb8", feature = "macros"))]
+pub(crate) use future::in_route;
 pub use future::{FutureExt, IntoRoutes, Routed, StreamExt};
 #[cfg(feature = "bb8")]
-pub(crate) use future::{in_barrier, in_pin, in_route};
+pub(crate) use future::{in_barrier, in_pin};
 pub(crate) use stack::Located;
 pub(crate) use text::parse;
 
@@ -88,6 +90,15 @@ impl Route {
             .inspect_err(telemetry::refused)
             .map_err(into_caller)?;
         telemetry::in_route(self.at.shard, f)
+    }
+
+    /// Runs a future under this route, on top of what is in force where it is first polled: what
+    /// `on` of the nonblocking manager does.
+    #[cfg(feature = "macros")]
+    pub(crate) async fn run_future<F: Future>(self, inner: F) -> Result<F::Output, Error> {
+        let inside =
+            in_route(self.topology.id(), self.at, inner).inspect_err(telemetry::refused)?;
+        Ok(inside.await)
     }
 
     /// Makes a closure that runs under this route wherever and whenever it is called: on another

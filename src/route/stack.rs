@@ -20,9 +20,11 @@ use crate::topology::{ShardIndex, TopologyId};
 use entries::Token;
 use thread::Thread;
 
+#[cfg(any(feature = "bb8", feature = "macros"))]
+pub(crate) use own::with_route;
 pub(crate) use own::{Captured, OwnStack, capture, replacing};
 #[cfg(feature = "bb8")]
-pub(crate) use own::{with_barrier, with_pin, with_route};
+pub(crate) use own::{with_barrier, with_pin};
 
 thread_local! {
     static STACK: RefCell<Thread> = const { RefCell::new(Thread::EMPTY) };

@@ -38,7 +38,7 @@ impl OwnStack {
     }
 
     /// What is in force here, with one more entry on top of it.
-    #[cfg(feature = "bb8")]
+    #[cfg(any(feature = "bb8", feature = "macros"))]
     fn extended(thread: &Thread, topology: TopologyId, mut kind: Kind) -> Self {
         if let Kind::Route(at) | Kind::Pin(at, _) = &mut kind {
             thread.inherit(topology, at);
@@ -123,7 +123,7 @@ pub(crate) fn replacing(routes: &[(TopologyId, Located)]) -> Result<OwnStack, Er
 /// # Errors
 ///
 /// [`Error::PinnedElsewhere`] when a pin of the calling scope holds it on another shard.
-#[cfg(feature = "bb8")]
+#[cfg(any(feature = "bb8", feature = "macros"))]
 pub(crate) fn with_route(topology: TopologyId, at: Located) -> Result<OwnStack, Error> {
     with(|thread| {
         may_enter(thread, topology, at.shard)?;
