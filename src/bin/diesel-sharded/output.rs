@@ -50,6 +50,10 @@ pub(crate) const DOUBTFUL: Style = AnsiColor::Yellow.on_default();
 /// Bad news.
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 /// A heading.
+#[cfg_attr(
+    not(any(feature = "sqlite", feature = "postgres", feature = "mysql")),
+    expect(dead_code, reason = "only commands that go to databases have headings")
+)]
 pub(crate) const STRONG: Style = Style::new().bold();
 
 /// A text in a style; the stream drops the style where it is not wanted.
