@@ -63,7 +63,7 @@ pub mod migrate;
 pub use algorithm::{
     AlgorithmOptions, AlgorithmSpec, CompatRange, CompatSpec, CustomPlace, CustomSpec, DateSpec,
     Every, ExplainStep, Explanation, Fingerprint, JavaType, Layout, Normalize, Placement,
-    RangeSpec, Rounding, RuleSpec, ShardingAlgorithm, System,
+    RangeSpec, Rounding, RuleSpec, ShardingAlgorithm, System, jump_consistent_hash,
 };
 #[cfg(feature = "config")]
 pub use config::{Config, ConfigLoader, Format};

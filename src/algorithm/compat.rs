@@ -126,9 +126,10 @@ impl Index {
             }
             Self::PgcatSha1(shards) => Some(hashes::pgcat_sha1(long(key)?, *shards)),
             Self::CitusHash(count) => Some(postgres::citus_index(postgres::citus(key)?, *count)),
-            Self::GuavaConsistentHash(buckets) => {
-                Some(super::jump::jump(long(key)? as u64, *buckets))
-            }
+            Self::GuavaConsistentHash(buckets) => Some(super::jump::jump_consistent_hash(
+                long(key)? as u64,
+                *buckets,
+            )),
         }
     }
 }

@@ -222,7 +222,7 @@ impl Rule {
             Algorithm::Jump(_) => {
                 let hash = story.hash(key);
                 let count = u32::try_from(self.shards.len()).unwrap_or(u32::MAX);
-                let bucket = jump::jump(hash, count);
+                let bucket = jump::jump_consistent_hash(hash, count);
                 story.bucket = Some(bucket.into());
                 story.step("jump", format_args!("{bucket} of {count}"));
                 story.map_entry = Some(entry_at(bucket as usize, name(bucket as usize)));

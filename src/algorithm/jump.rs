@@ -20,18 +20,28 @@ impl Jump {
     #[inline(always)]
     pub(super) fn place(&self, key: KeyValue<'_>) -> Spot {
         Spot {
-            shard: jump(key.hash(0), self.count.get()) as usize,
+            shard: jump_consistent_hash(key.hash(0), self.count.get()) as usize,
             spread: spread(key),
         }
     }
 }
 
-/// The bucket of a hash among `buckets` of them.
+/// Jump consistent hashing: the bucket of a hash among so many, from 0; 0 where there are none.
+///
+/// One bucket more takes an equal part from all others and moves nothing else. It is what
+/// [`RuleSpec::jump`](crate::RuleSpec::jump) does with the hash of a key.
 ///
 /// John Lamping and Eric Veach: "A Fast, Minimal Memory, Consistent Hash Algorithm",
 /// <https://arxiv.org/abs/1406.2294>. Guava's `Hashing.consistentHash` and this function agree.
+///
+/// ```
+/// use diesel_sharded::jump_consistent_hash;
+///
+/// assert_eq!(jump_consistent_hash(10_863_919_174_838_991, 11), 6);
+/// ```
+#[must_use]
 #[inline]
-pub(super) fn jump(hash: u64, buckets: u32) -> u32 {
+pub fn jump_consistent_hash(hash: u64, buckets: u32) -> u32 {
     let mut key = hash;
     let (mut bucket, mut next) = (0, 0);
     while next < u64::from(buckets) {

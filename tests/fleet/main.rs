@@ -21,6 +21,7 @@ mod support;
 mod config;
 mod help;
 mod locate;
+mod skew;
 #[cfg(unix)]
 mod terminal;
 
@@ -33,6 +34,8 @@ macro_rules! everywhere {
         mod migration;
         #[path = "ping.rs"]
         mod ping;
+        #[path = "verify.rs"]
+        mod verify;
     };
 }
 
@@ -52,6 +55,8 @@ mod postgres {
     everywhere!();
     #[path = "migrate/postgres.rs"]
     mod migrate_postgres;
+    #[path = "partitions.rs"]
+    mod partitions;
 }
 
 #[path = "."]

@@ -191,11 +191,11 @@ pub(crate) fn exists(kind: UrlKind, table: &str) -> String {
     }
 }
 
-/// What makes a session refuse to write. PostgreSQL's keeps its days in UTC, too.
+/// What makes a session refuse to write. PostgreSQL's counts in UTC, too, as Diesel makes MySQL's do.
 pub(crate) fn read_only(kind: UrlKind) -> &'static str {
     match kind {
         UrlKind::Sqlite => "PRAGMA query_only = ON",
         UrlKind::Postgres => "SET default_transaction_read_only = on; SET TIME ZONE 'UTC'",
-        _ => "SET SESSION TRANSACTION READ ONLY, time_zone = '+00:00'",
+        _ => "SET SESSION TRANSACTION READ ONLY",
     }
 }
