@@ -101,3 +101,8 @@ struct FleetGuide;
 #[cfg(all(doctest, feature = "sqlite", feature = "postgres", feature = "config"))]
 #[doc = include_str!("../docs/operations.md")]
 struct OperationsGuide;
+
+/// The snippets of docs/placement.md, compiled and run with the other tests.
+#[cfg(all(doctest, feature = "config"))]
+#[doc = include_str!("../docs/placement.md")]
+struct PlacementGuide;

@@ -66,7 +66,7 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
-fn canonical_text(rule: &Rule, tables: &[(&str, &str, u32)]) -> String {
+pub(super) fn canonical_text(rule: &Rule, tables: &[(&str, &str, u32)]) -> String {
     let mut text = format!("diesel-sharded rule v1\nkey {}\n", rule.key);
     let steps: Vec<&str> = rule.steps.in_order().map(|step| step.as_str()).collect();
     if !steps.is_empty() {

@@ -99,3 +99,88 @@ fn fingerprints_are_frozen() {
         .normalize([Normalize::Lowercase, Normalize::Trim]);
     assert_eq!(of(&list), "v1-6c75cf84d2ab127ef527ee78900401a7");
 }
+
+/// The text that is hashed, written out for every kind that has parameters of its own: it follows the
+/// table in the documentation of `Fingerprint`, and a changed line would refuse every database.
+#[test]
+fn every_kind_has_a_frozen_text() {
+    use crate::algorithm::fingerprint::canonical_text;
+    use crate::algorithm::{
+        CompatSpec, CustomPlace, DateSpec, Layout, RangeSpec, Rounding, ShardingAlgorithm, System,
+    };
+    use crate::key::{CompositeType, ShardKey};
+
+    #[derive(Debug)]
+    struct Nowhere;
+    impl ShardingAlgorithm for Nowhere {
+        fn place(&self, _: &ShardKey<'_>, _: usize) -> Option<CustomPlace> {
+            None
+        }
+    }
+
+    let text = |spec: &RuleSpec| canonical_text(&build(spec), &[("t", "k", 0)]);
+    let head =
+        |key: &str, kind: &str| format!("diesel-sharded rule v1\nkey {key}\nalgorithm {kind}\n");
+    let tail = "table 1:t 1:k rule\n";
+    let types = CompositeType::new([KeyType::Text, KeyType::Integer]).expect("two parts");
+    let one = "010100000000000000000000000000000000";
+    for (spec, key, kind, lines) in [
+        (
+            RuleSpec::jump(["b", "a"]),
+            "integer",
+            "jump",
+            "shard 1:b\nshard 1:a\n".to_owned(),
+        ),
+        (
+            RuleSpec::ring(["b", "a", "c"])
+                .weight("b", 3)
+                .weight("c", 0)
+                .points(7),
+            "integer",
+            "ring",
+            "points 7\nweight 1 1:a\nweight 3 1:b\n".to_owned(),
+        ),
+        (
+            RuleSpec::range([RangeSpec::new("b", 1..), RangeSpec::new("a", ..1)]),
+            "integer",
+            "range",
+            format!("keys - {one} 1:a\nkeys {one} - 1:b\n"),
+        ),
+        (
+            RuleSpec::jump(["a"]).key(types.into()),
+            "(text, integer)",
+            "jump",
+            "shard 1:a\n".to_owned(),
+        ),
+        (
+            RuleSpec::date(
+                ["b", "a"],
+                DateSpec::monthly()
+                    .from("2024-01")
+                    .until("2025-01")
+                    .zone("UTC")
+                    .precision(3, Rounding::Mariadb),
+            ),
+            "timestamp",
+            "date",
+            "every month\nzone UTC\nprecision 3 mariadb\nshard 1:b\nshard 1:a\n".to_owned(),
+        ),
+        (
+            RuleSpec::compat(
+                ["b", "a"],
+                CompatSpec::new(System::ShardingSphereMod { count: 4 }).layout(Layout::Blocks),
+            ),
+            "integer",
+            "compat",
+            "system shardingsphere-mod\ncount 4\nlayout blocks\nshard 1:b\nshard 1:a\n".to_owned(),
+        ),
+        (
+            RuleSpec::custom(["b", "a"], "mine", Nowhere),
+            "integer",
+            "custom",
+            "name 4:mine\nshard 1:b\nshard 1:a\n".to_owned(),
+        ),
+    ] {
+        assert_eq!(text(&spec), format!("{}{lines}{tail}", head(key, kind)));
+    }
+}
