@@ -45,6 +45,10 @@ mod topology;
 #[cfg(feature = "config")]
 mod config;
 
+// Each request with its route.
+#[cfg(any(feature = "tower", feature = "actix"))]
+pub mod web;
+
 // What the drivers decide alike, and the drivers.
 #[cfg(any(feature = "r2d2", feature = "bb8"))]
 mod driver;

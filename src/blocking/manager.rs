@@ -405,6 +405,17 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
     }
 }
 
+#[cfg(any(feature = "tower", feature = "actix"))]
+impl<C: NodeConnection> crate::web::ShardSource for ShardedConnectionManager<C> {
+    fn topology(&self) -> &Topology {
+        self.inner.fleet.topology()
+    }
+
+    fn unavailable(&self, route: &Route) -> Option<Error> {
+        self.nodes().ok()?.unavailable(route.located())
+    }
+}
+
 impl<C: NodeConnection> fmt::Debug for ShardedConnectionManager<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ShardedConnectionManager")

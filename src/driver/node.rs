@@ -145,6 +145,15 @@ impl NodeState {
         lock(&self.circuit).failure().map(|failure| failure.cause)
     }
 
+    /// What a caller who has to connect would be told, while the node is taken to be down.
+    #[cfg(any(feature = "tower", feature = "actix"))]
+    pub(crate) fn refuses(&self) -> Option<Error> {
+        let circuit = lock(&self.circuit);
+        circuit
+            .peek(Instant::now())
+            .map(|failure| self.unavailable(failure))
+    }
+
     /// A connect has succeeded.
     pub(crate) fn connected(&self) {
         if lock(&self.circuit).succeeded() {

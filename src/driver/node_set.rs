@@ -106,6 +106,20 @@ impl<N: PoolNode> NodeSet<N> {
         Ok(&self.shards[index.get()])
     }
 
+    /// Why a shard cannot be worked on, as far as that is known without asking it: it is offline, or
+    /// its node is down and no connection is left.
+    #[cfg(any(feature = "tower", feature = "actix"))]
+    pub(crate) fn unavailable(&self, at: Located) -> Option<Error> {
+        let shard = self.shard(at).ok()?;
+        if shard.state == ShardState::Offline {
+            return Some(Error::ShardOffline { shard: at.shard });
+        }
+        let node = shard.pool(at.class).ok()?;
+        node.state()
+            .refuses()
+            .filter(|_| matches!(node.counts(), (0, _)))
+    }
+
     /// Every pool, and the state of its shard.
     pub(crate) fn pools(&self) -> impl Iterator<Item = (&Arc<N>, ShardState)> {
         self.shards

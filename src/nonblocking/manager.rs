@@ -473,6 +473,17 @@ impl<C: AsyncNodeConnection> AsyncShardedConnectionManager<C> {
     }
 }
 
+#[cfg(any(feature = "tower", feature = "actix"))]
+impl<C: AsyncNodeConnection> crate::web::ShardSource for AsyncShardedConnectionManager<C> {
+    fn topology(&self) -> &Topology {
+        self.inner.fleet.topology()
+    }
+
+    fn unavailable(&self, route: &Route) -> Option<Error> {
+        self.nodes().ok()?.unavailable(route.located())
+    }
+}
+
 impl<C: AsyncNodeConnection> fmt::Debug for AsyncShardedConnectionManager<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AsyncShardedConnectionManager")

@@ -66,6 +66,12 @@ impl Circuit {
         }
     }
 
+    /// What a caller would be told, without taking anybody's turn.
+    pub(crate) fn peek(&self, now: Instant) -> Option<&Failure> {
+        let open = self.open.as_ref()?;
+        (now < open.due + OVERDUE).then_some(&open.failure)
+    }
+
     /// A connect succeeded. Answers whether that has closed the circuit.
     pub(crate) fn succeeded(&mut self) -> bool {
         self.open.take().is_some()

@@ -203,6 +203,29 @@ impl<T> Routed<T> {
         }
     }
 
+    /// Makes what is inside under its stack too.
+    #[cfg(any(feature = "tower", feature = "actix"))]
+    pub(crate) fn made_in(routes: &CapturedRoutes, make: impl FnOnce() -> T) -> Self {
+        let mut own = OwnStack::of(&routes.routes);
+        let span = PolledSpan::of_route(routes.topmost());
+        let inner = {
+            let _inside = own.enter();
+            let _span = span.enter();
+            make()
+        };
+        Self {
+            inner: Some(inner),
+            own,
+            span,
+        }
+    }
+
+    /// What is inside, without its stack: for questions that do no work.
+    #[cfg(any(feature = "tower", feature = "actix"))]
+    pub(crate) fn inner(&self) -> Option<&T> {
+        self.inner.as_ref()
+    }
+
     /// Looks at what is inside, under its stack.
     #[inline]
     pub(crate) fn with_inner<R>(

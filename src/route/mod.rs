@@ -55,6 +55,15 @@ impl Route {
         self.at.shard
     }
 
+    /// Where the driver finds the shard.
+    #[cfg(all(
+        any(feature = "tower", feature = "actix"),
+        any(feature = "r2d2", feature = "bb8")
+    ))]
+    pub(crate) fn located(&self) -> Located {
+        self.at
+    }
+
     /// The workload class this route names; `None`: that of the scope it is entered in.
     #[must_use]
     pub fn workload_class(&self) -> Option<WorkloadName> {
@@ -217,6 +226,14 @@ pub struct CapturedRoutes {
 }
 
 impl CapturedRoutes {
+    /// No route: for a stack that starts empty.
+    #[cfg(any(feature = "tower", feature = "actix"))]
+    pub(crate) fn none() -> Self {
+        Self {
+            routes: stack::Captured::new(),
+        }
+    }
+
     /// Whether no route was in force; then [`run`](Self::run) runs with an empty stack.
     #[must_use]
     pub fn is_empty(&self) -> bool {

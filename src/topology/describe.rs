@@ -290,6 +290,18 @@ impl Topology {
         Ok(Route::new(self.clone(), at))
     }
 
+    /// Makes the route to the shard of a key. No I/O.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownKeyspace`], and those of [`locate`](Self::locate).
+    pub fn route_for<K>(&self, keyspace: impl AsRef<str>, key: &K) -> Result<Route, Error>
+    where
+        K: ToShardKey + ?Sized,
+    {
+        self.route(self.locate(keyspace, key)?.shard().as_str())
+    }
+
     /// The route of this topology that is in force in the calling scope, if there is one.
     ///
     /// For code that hands it on in another form: its text goes into the header of a message.

@@ -9,7 +9,7 @@ const LAYERS: [&[&str]; 9] = [
     &["algorithm", "replica"],
     &["topology"],
     &["route"],
-    &["config"],
+    &["config", "web"],
     &["driver"],
     &["blocking", "nonblocking"],
     &["migrate"],
