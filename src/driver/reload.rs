@@ -5,6 +5,8 @@ use std::sync::Arc;
 use super::node_set::{NodeSet, PoolNode};
 use crate::error::{ConfigErrors, ConfigProblem, Error};
 use crate::name::{Role, ShardName};
+#[cfg(feature = "bb8")]
+use crate::topology::DatabaseUrl;
 use crate::topology::{ShardState, Snapshot, Startup, UrlKind};
 
 /// A node that `C` cannot talk to is a mistake of the configuration, found before any checkout.
@@ -24,6 +26,31 @@ pub(crate) fn refuse_foreign_urls<C>(
                 std::any::type_name::<C>(),
                 shard.primary.url
             ),
+        })
+        .collect();
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::Config(ConfigErrors(problems)))
+    }
+}
+
+/// A URL that the driver cannot honour in full is a mistake of the configuration too.
+#[cfg(feature = "bb8")]
+pub(crate) fn refuse_unusable_urls(
+    snapshot: &Snapshot,
+    problems_of: impl Fn(&DatabaseUrl) -> Vec<String>,
+) -> Result<(), Error> {
+    let problems: Vec<_> = snapshot
+        .shards()
+        .iter()
+        .flat_map(|shard| {
+            let problems = problems_of(&shard.primary.url).into_iter();
+            problems.map(|message| ConfigProblem {
+                origin: String::new(),
+                key: format!("shards.{}.url", shard.name),
+                message,
+            })
         })
         .collect();
     if problems.is_empty() {

@@ -15,7 +15,7 @@ use super::transaction::TransactionBuilder;
 use crate::driver::fleet::Fleet;
 use crate::driver::keyspace::KeyspaceRef;
 use crate::driver::node_set::{NodeSet, Nodes};
-use crate::driver::reload::refuse_foreign_urls;
+use crate::driver::reload::{refuse_foreign_urls, refuse_unusable_urls};
 use crate::driver::{Flags, Status};
 use crate::error::Error;
 use crate::name::ShardName;
@@ -122,6 +122,9 @@ impl<C: AsyncNodeConnection> AsyncShardedConnectionManager<C> {
     pub(super) async fn new(topology: &Topology, options: Options<C>) -> Result<Self, Error> {
         let snapshot = topology.snapshot();
         refuse_foreign_urls::<C>(&snapshot, C::accepts)?;
+        if options.connector.is_none() {
+            refuse_unusable_urls(&snapshot, C::url_problems)?;
+        }
         let startup = snapshot.startup;
         let nodes = NodeSet::new(snapshot, None, |snapshot, spec, class| {
             Node::new(topology, snapshot, spec, class, &options)

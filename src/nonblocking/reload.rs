@@ -17,7 +17,7 @@ use super::manager::AsyncShardedConnectionManager;
 use super::node::Node;
 use crate::driver::node_set::{NodeSet, Nodes};
 use crate::driver::reload::{
-    Changes, busy, refuse_changed_placement, refuse_foreign_urls, to_prove,
+    Changes, busy, refuse_changed_placement, refuse_foreign_urls, refuse_unusable_urls, to_prove,
 };
 use crate::error::Error;
 use crate::name::ShardName;
@@ -150,6 +150,9 @@ impl<C: AsyncNodeConnection> AsyncShardedConnectionManager<C> {
         };
         refuse_changed_placement(&draft.current, &draft.next)?;
         refuse_foreign_urls::<C>(&draft.next, C::accepts)?;
+        if self.inner.options.connector.is_none() {
+            refuse_unusable_urls(&draft.next, C::url_problems)?;
+        }
         let before = Guard::into_inner(self.nodes()?);
         // Made of the same snapshot that is put in place if all goes well.
         let after = self.set_of(&draft.next, &before);
@@ -200,6 +203,9 @@ impl<C: AsyncNodeConnection> AsyncShardedConnectionManager<C> {
         let fleet = &self.inner.fleet;
         let snapshot = self.topology().snapshot();
         refuse_foreign_urls::<C>(&snapshot, C::accepts)?;
+        if self.inner.options.connector.is_none() {
+            refuse_unusable_urls(&snapshot, C::url_problems)?;
+        }
         fleet.follow(&snapshot, |old| self.set_of(&snapshot, old));
         Ok(fleet.load())
     }

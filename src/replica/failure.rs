@@ -115,6 +115,7 @@ const CONNECT: [(UnavailableCause, &[&str]); 6] = [
             "authentication failed",
             "no password supplied",
             "no pg_hba.conf entry",
+            "requires a valid client certificate",
             "is not permitted to log in",
             "access denied",
             "is not allowed to connect to",

@@ -1,5 +1,7 @@
 //! Database URLs: read once, compared safely, never printed with a secret.
 
+#[cfg(feature = "async-mysql")]
+mod mysql;
 mod parse;
 #[cfg(feature = "async-postgres")]
 mod postgres;

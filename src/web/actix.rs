@@ -42,7 +42,7 @@ type Answer = dyn Fn(Refusal) -> HttpResponse + Send + Sync;
 /// let topology = Topology::builder()
 ///     .shard("order-0", "order-0.db")
 ///     .shard("order-1", "order-1.db")
-///     .keyspace("orders", KeyspaceConfig::new(RuleSpec::hash(KeyType::Integer, ["order-0", "order-1"])))
+///     .keyspace("orders", KeyspaceConfig::new(RuleSpec::hash(["order-0", "order-1"], 64).key(KeyType::Integer)))
 ///     .build()?;
 /// let by_customer = RouteMiddleware::by_key(topology, "orders", |request: &HttpRequest| {
 ///     request.match_info().get("customer").and_then(|id| id.parse::<i64>().ok())

@@ -28,7 +28,7 @@ use diesel_async::{AsyncConnection, AsyncConnectionCore, TransactionManager};
 
 use crate::driver::{IdentityRow, TransactionProbe};
 use crate::error::RollbackReason;
-use crate::topology::UrlKind;
+use crate::topology::{DatabaseUrl, UrlKind};
 
 /// A diesel-async connection type that can be the physical connection of a node.
 ///
@@ -49,6 +49,14 @@ pub trait AsyncNodeConnection: AsyncConnection + 'static {
 
     /// Whether this type can connect to URLs of this kind.
     fn accepts(kind: UrlKind) -> bool;
+
+    /// What this type cannot honour in a URL: a parameter that it would ignore could be the one that
+    /// asks for encryption. The texts hold no value of any parameter. Not asked where the application
+    /// connects by a function of its own. Defaults to nothing.
+    fn url_problems(url: &DatabaseUrl) -> Vec<String> {
+        let _ = url;
+        Vec::new()
+    }
 
     /// Connects. Called once per physical connection, under the node's `connect_timeout`.
     ///

@@ -8,7 +8,7 @@ use diesel_async::{
 
 use super::AsyncNodeConnection;
 use crate::driver::{IdentityRow, TransactionProbe, session};
-use crate::topology::UrlKind;
+use crate::topology::{DatabaseUrl, UrlKind};
 
 impl AsyncNodeConnection for AsyncMysqlConnection {
     /// mysql_async would read the rest of the old answer as that of the next statement ("connection
@@ -17,6 +17,10 @@ impl AsyncNodeConnection for AsyncMysqlConnection {
 
     fn accepts(kind: UrlKind) -> bool {
         kind == UrlKind::Mysql
+    }
+
+    fn url_problems(url: &DatabaseUrl) -> Vec<String> {
+        url.mysql_problems()
     }
 
     async fn connect(_: UrlKind, url: &str) -> ConnectionResult<Self> {

@@ -14,7 +14,7 @@ use super::{AsyncNodeConnection, CommitRefused};
 use crate::driver::{IdentityRow, TransactionProbe, believed_depth, session};
 use crate::error::RollbackReason;
 use crate::replica::statement_failure;
-use crate::topology::UrlKind;
+use crate::topology::{DatabaseUrl, UrlKind};
 
 /// Succeeds in a transaction that can go on, and nowhere else; leaves nothing behind.
 const PROBE: &str = "SAVEPOINT diesel_sharded_probe; RELEASE SAVEPOINT diesel_sharded_probe";
@@ -25,6 +25,10 @@ impl AsyncNodeConnection for AsyncPgConnection {
 
     fn accepts(kind: UrlKind) -> bool {
         kind == UrlKind::Postgres
+    }
+
+    fn url_problems(url: &DatabaseUrl) -> Vec<String> {
+        url.postgres_target().err().unwrap_or_default()
     }
 
     async fn connect(_: UrlKind, url: &str) -> ConnectionResult<Self> {

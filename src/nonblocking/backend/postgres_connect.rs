@@ -64,6 +64,13 @@ async fn in_the_clear(config: &Config) -> ConnectionResult<AsyncPgConnection> {
     AsyncPgConnection::try_from_client_and_connection(client, connection).await
 }
 
+/// With its causes: the error itself says no more than "db error" or "error connecting to server".
 fn told(error: &tokio_postgres::Error) -> ConnectionError {
-    ConnectionError::BadConnection(error.to_string())
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    ConnectionError::BadConnection(text)
 }
