@@ -24,9 +24,13 @@ type Shards = ShardedConnectionManager<SqliteConnection>;
 const SHARDS: [&str; 2] = ["order-0", "order-1"];
 
 diesel::table! {
+    /// The orders of a shard's customers.
     orders (id) {
+        /// Counted by each shard for itself.
         id -> BigInt,
+        /// The shard key.
         customer_id -> BigInt,
+        /// What was ordered.
         item -> Text,
     }
 }
