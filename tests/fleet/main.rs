@@ -21,6 +21,7 @@ mod support;
 mod config;
 mod help;
 mod locate;
+mod secrets;
 mod skew;
 #[cfg(unix)]
 mod terminal;

@@ -6,5 +6,6 @@ mod diverged;
 mod failures;
 mod lifecycle;
 mod locked;
+mod processes;
 mod schema;
 mod support;
