@@ -160,7 +160,7 @@ fn state(migration: &Migration, books: &Books, newest: Option<&str>) -> VersionS
         Some(applied) => {
             // What somebody else applied has no checksum, and code has none either.
             let edited = match (&applied.checksum, migration.checksum()) {
-                (Some(then), Some(now)) => *then != now,
+                (Some(then), Some(now)) => then != now,
                 _ => false,
             };
             if edited {

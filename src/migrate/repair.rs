@@ -72,7 +72,7 @@ impl Migrator {
             let one = |failure: Failure| vec![failure];
             let books = read(&mut locked.session).map_err(one)?;
             check_identity(&self.inner, target, &books.identity).map_err(one)?;
-            job.prepare(locked, !books.is_set_up).map_err(one)?;
+            job.prepare(locked, &books, None).map_err(one)?;
             job.limit(locked, report).map_err(one)?;
             let begun = books.progress.iter().find(|row| row.version == *version);
             if let Some(ran) = job.repair(locked, &version, repair, begun).map_err(one)? {

@@ -10,7 +10,8 @@ use super::migrator::{Inner, Target};
 use super::options::Options;
 use super::plan::Action;
 use super::report::{Failure, FailureKind, Outcome, Ran, ShardReport};
-use super::session::{Lock, Session, bookkeeping};
+use super::session::{Books, Lock, Session, bookkeeping};
+use crate::driver::IdentityRow;
 
 /// How long between two tries to take a lock: short at first, since most waits are short.
 const FIRST_NAP: Duration = Duration::from_millis(20);
@@ -142,12 +143,8 @@ impl Job<'_> {
                 "somebody else has migrated it since it was looked at: look again, and then decide",
             )));
         }
-        self.prepare(locked, !books.is_set_up).map_err(one)?;
-        if needs_identity(target, &books.identity) {
-            locked.session.identify(&target.identity).map_err(|error| {
-                one(bookkeeping("writing whose data the database holds", &error))
-            })?;
-        }
+        let identity = needs_identity(target, &books.identity).then_some(&*target.identity);
+        self.prepare(locked, &books, identity).map_err(one)?;
         self.limit(locked, report).map_err(one)?;
         self.tell(&Event::ShardStarted {
             shard: target.shard(),
@@ -160,14 +157,17 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Makes the tables that are kept, and writes down who has the lock.
-    pub(super) fn prepare(&self, locked: &mut Locked, set_up: bool) -> Result<(), Failure> {
-        if set_up {
-            locked
-                .session
-                .set_up()
-                .map_err(|error| bookkeeping("making the tables that are kept", &error))?;
-        }
+    /// Puts the tables that are kept in order, and writes down who has the lock.
+    pub(super) fn prepare(
+        &self,
+        locked: &mut Locked,
+        books: &Books,
+        identity: Option<&[IdentityRow]>,
+    ) -> Result<(), Failure> {
+        locked
+            .session
+            .set_up(books, identity)
+            .map_err(|error| bookkeeping("making the tables that are kept", &error))?;
         locked.session.sign_lock(&mut locked.lock)
     }
 

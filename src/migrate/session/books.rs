@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use diesel::connection::SimpleConnection;
-use diesel::migration::MigrationConnection;
+use diesel::migration::CREATE_MIGRATIONS_TABLE;
 use diesel::prelude::*;
 use diesel::sql_types::Text;
 
@@ -16,6 +16,7 @@ use super::{Session, tables};
 use crate::blocking::{IdentityRow, NodeConnection};
 use crate::migrate::event::Direction;
 use crate::migrate::source::Migration;
+use crate::topology::UrlKind;
 
 /// Everything that is recorded in one database.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +27,10 @@ pub(in crate::migrate) struct Books {
     pub(in crate::migrate) identity: Vec<IdentityRow>,
     /// Every table that is kept is there.
     pub(in crate::migrate) is_set_up: bool,
+    /// The crate's own migrations that are applied.
+    internal: Vec<String>,
+    /// Ours remembers versions that are not applied any more: somebody else has reverted them.
+    is_stale: bool,
 }
 
 /// What is remembered of an applied migration, beside its version.
@@ -51,6 +56,13 @@ pub(in crate::migrate) struct Progress {
 
 fn number(value: usize) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// The crate's own migrations that are not applied yet.
+fn missing(kind: UrlKind, books: &Books) -> impl Iterator<Item = (&'static str, &'static str)> {
+    tables::internal(kind)
+        .into_iter()
+        .filter(|(version, _)| !books.internal.iter().any(|known| known == version))
 }
 
 /// Seconds since 1970.
@@ -82,10 +94,12 @@ impl Session {
                 .select((migration::version, migration::name, migration::checksum))
                 .load(&mut self.conn)?;
             for (version, name, checksum) in known {
-                // Where Diesel's own tool has reverted it, ours is out of date.
-                if let Some(applied) = books.applied.get_mut(&version) {
-                    applied.name = Some(name);
-                    applied.checksum = checksum;
+                match books.applied.get_mut(&version) {
+                    Some(applied) => {
+                        applied.name = Some(name);
+                        applied.checksum = checksum;
+                    }
+                    None => books.is_stale = true,
                 }
             }
         }
@@ -96,13 +110,11 @@ impl Session {
             books.identity = self.conn.read_identity()?;
         }
         if is_there("diesel_sharded_internal") {
-            let versions: Vec<String> = internal::table
+            books.internal = internal::table
                 .select(internal::version)
                 .load(&mut self.conn)?;
-            books.is_set_up = is_there("__diesel_schema_migrations")
-                && tables::internal(kind)
-                    .iter()
-                    .all(|(version, _)| versions.iter().any(|known| known == version));
+            books.is_set_up =
+                is_there("__diesel_schema_migrations") && missing(kind, &books).next().is_none();
         }
         Ok(books)
     }
@@ -129,58 +141,63 @@ impl Session {
         Ok(progress.collect())
     }
 
-    /// Makes every table that is kept and not there.
-    pub(in crate::migrate) fn set_up(&mut self) -> QueryResult<()> {
+    /// Makes every table that is kept and not there, forgets what is not so any more, and writes whose
+    /// data the database holds, where it does not say so: all of it in one transaction.
+    pub(in crate::migrate) fn set_up(
+        &mut self,
+        books: &Books,
+        identity: Option<&[IdentityRow]>,
+    ) -> QueryResult<()> {
+        if books.is_set_up && !books.is_stale && identity.is_none() {
+            return Ok(());
+        }
         self.transact(|session| {
-            session.conn.setup()?;
-            let own = tables::internal(session.kind);
-            // The first one makes the table in which they are recorded.
-            session.conn.batch_execute(own[0].1)?;
-            let known: Vec<String> = internal::table
-                .select(internal::version)
-                .load(&mut session.conn)?;
-            for (version, text) in own {
-                if known.iter().any(|known| known == version) {
-                    continue;
+            if !books.is_set_up {
+                let mut script = CREATE_MIGRATIONS_TABLE.trim_end().to_owned();
+                if !script.ends_with(';') {
+                    script.push(';');
                 }
-                session.conn.batch_execute(text)?;
-                diesel::insert_into(internal::table)
-                    .values(internal::version.eq(version))
-                    .execute(&mut session.conn)?;
+                for (version, text) in missing(session.kind, books) {
+                    script.push_str(text);
+                    script.push_str("INSERT INTO diesel_sharded_internal (version) VALUES ('");
+                    script.push_str(version);
+                    script.push_str("');\n");
+                }
+                session.conn.batch_execute(&script)?;
             }
-            Ok(())
+            if books.is_stale {
+                session.conn.batch_execute(
+                    "DELETE FROM diesel_sharded_migration WHERE version NOT IN (SELECT version FROM __diesel_schema_migrations)",
+                )?;
+            }
+            match identity {
+                Some(rows) => session.conn.write_identity(rows),
+                None => Ok(()),
+            }
         })
     }
 
-    /// Writes whose data the database holds.
-    pub(in crate::migrate) fn identify(&mut self, rows: &[IdentityRow]) -> QueryResult<()> {
-        self.conn.write_identity(rows)
-    }
-
-    /// Records that a migration is applied, or is not any more, and that it is not under way. To be
-    /// called in a transaction.
+    /// Records that a migration is applied, or is not any more. To be called in a transaction.
     pub(in crate::migrate) fn record(
         &mut self,
         of: &Migration,
         direction: Direction,
     ) -> QueryResult<()> {
         let version = &*of.version;
-        diesel::delete(progress::table.filter(progress::version.eq(version)))
-            .execute(&mut self.conn)?;
-        self.forget(version)?;
-        if direction == Direction::Up {
-            diesel::insert_into(schema_migrations::table)
-                .values(schema_migrations::version.eq(version))
-                .execute(&mut self.conn)?;
-            diesel::insert_into(migration::table)
-                .values((
-                    migration::version.eq(version),
-                    migration::name.eq(&*of.name),
-                    migration::checksum.eq(of.checksum()),
-                    migration::applied_at.eq(now()),
-                ))
-                .execute(&mut self.conn)?;
+        if direction == Direction::Down {
+            return self.forget(version);
         }
+        diesel::insert_into(schema_migrations::table)
+            .values(schema_migrations::version.eq(version))
+            .execute(&mut self.conn)?;
+        diesel::insert_into(migration::table)
+            .values((
+                migration::version.eq(version),
+                migration::name.eq(&*of.name),
+                migration::checksum.eq(of.checksum()),
+                migration::applied_at.eq(now()),
+            ))
+            .execute(&mut self.conn)?;
         Ok(())
     }
 
@@ -192,13 +209,20 @@ impl Session {
         Ok(())
     }
 
-    /// [`record`](Self::record) in a transaction of its own.
+    /// Records, in a transaction of its own, that a migration is applied or is not any more, whatever
+    /// was known of it, and that it is not under way.
     pub(in crate::migrate) fn record_now(
         &mut self,
         of: &Migration,
         direction: Direction,
     ) -> QueryResult<()> {
-        self.transact(|session| session.record(of, direction))
+        self.transact(|session| {
+            session.withdraw(&of.version)?;
+            if direction == Direction::Up {
+                session.forget(&of.version)?;
+            }
+            session.record(of, direction)
+        })
     }
 
     /// Records that a version is not applied, and not under way, whoever knows it.

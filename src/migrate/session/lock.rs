@@ -152,26 +152,32 @@ impl Session {
                 Ok(())
             }
             Lock::Session => {
-                let signed = self.ask(&Ask::Holder).and_then(|sql| {
-                    let session: Option<i64> =
-                        diesel::dsl::sql::<Nullable<BigInt>>(&sql).get_result(&mut self.conn)?;
-                    self.transact(|this| {
-                        diesel::delete(last::table).execute(&mut this.conn)?;
-                        diesel::insert_into(last::table)
-                            .values((
-                                last::id.eq(1),
-                                last::holder.eq(myself()),
-                                last::session.eq(session.unwrap_or_default()),
-                                last::since.eq(now()),
-                            ))
-                            .execute(&mut this.conn)
-                    })
-                });
-                signed
-                    .map(|_| ())
-                    .map_err(|error| bookkeeping("writing down who has the lock", &error))
+                let signed = self.sign(&myself());
+                signed.map_err(|error| bookkeeping("writing down who has the lock", &error))
             }
         }
+    }
+
+    fn sign(&mut self, who: &str) -> QueryResult<()> {
+        let session = match self.kind {
+            UrlKind::Mysql => "SELECT CAST(CONNECTION_ID() AS SIGNED)",
+            _ => "SELECT pg_backend_pid()::bigint",
+        };
+        let session: i64 = diesel::dsl::sql::<BigInt>(session).get_result(&mut self.conn)?;
+        let values = (
+            last::holder.eq(who),
+            last::session.eq(session),
+            last::since.eq(now()),
+        );
+        let updated = diesel::update(last::table.filter(last::id.eq(1)))
+            .set(values)
+            .execute(&mut self.conn)?;
+        if updated == 0 {
+            diesel::insert_into(last::table)
+                .values((last::id.eq(1), values))
+                .execute(&mut self.conn)?;
+        }
+        Ok(())
     }
 
     /// Who has the lock, if anybody.

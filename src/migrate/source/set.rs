@@ -42,18 +42,16 @@ pub(in crate::migrate) struct Script {
     pub(in crate::migrate) text: Arc<str>,
     /// Its statements; `None` where it could not be cut and is sent as a whole, in a transaction.
     pub(in crate::migrate) statements: Option<Arc<[Statement]>>,
+    pub(in crate::migrate) checksum: Box<str>,
     /// Runs in one transaction with its entry in the version table.
     pub(in crate::migrate) in_transaction: bool,
 }
 
 impl Migration {
-    /// SHA-256 of what is applied, in hexadecimal; code has none.
-    ///
-    /// Line ends count as `\n` and blanks at the end of the text do not count, since version control
-    /// and editors change both; everything else does, comments too.
-    pub(in crate::migrate) fn checksum(&self) -> Option<String> {
+    /// The [checksum] of what is applied; code has none.
+    pub(in crate::migrate) fn checksum(&self) -> Option<&str> {
         match &self.body {
-            Body::Sql { up, .. } => Some(checksum(&up.text)),
+            Body::Sql { up, .. } => Some(&up.checksum),
             Body::Code(_) => None,
         }
     }
@@ -66,7 +64,11 @@ impl Migration {
     }
 }
 
-pub(in crate::migrate) fn checksum(text: &str) -> String {
+/// SHA-256 of a text, in hexadecimal.
+///
+/// Line ends count as `\n` and blanks at the end of the text do not count, since version control and
+/// editors change both; everything else does, comments too.
+fn checksum(text: &str) -> String {
     let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n");
     let digest = Sha256::digest(text.trim_end().as_bytes());
     hex(&digest)
@@ -207,6 +209,7 @@ pub(super) fn script(text: String, kind: UrlKind, in_transaction: bool) -> Resul
         .flatten()
         .all(|one| one.fits_a_transaction(kind));
     Ok(Script {
+        checksum: checksum(&text).into(),
         text: text.into(),
         statements: statements.map(Into::into),
         in_transaction: in_transaction && fits,
