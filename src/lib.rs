@@ -18,7 +18,8 @@
 //!
 //! [`blocking`] is the driver: the manager, the connection, transactions. [`Topology`] says what
 //! exists, [`Route`] where a call goes, [`RuleSpec`] and [`Placement`] where a row lives,
-//! [`Config`] reads all of it from files, and [`Error`] is the one error type.
+//! [`Config`] reads all of it from files, and [`Error`] is the one error type. The module `migrate`
+//! (feature `migrations`) brings every shard to its schema.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 // Names and errors: they know nobody.

@@ -4,6 +4,7 @@
 //! Not measured by criterion: one measurement makes databases and takes seconds. The sides take turns
 //! on fresh databases, and the median of the turns counts.
 
+#[expect(dead_code, reason = "the other benchmarks use all of it")]
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -48,6 +48,7 @@
 mod any;
 mod apply;
 mod assess;
+mod call;
 mod check;
 mod event;
 mod fleet;

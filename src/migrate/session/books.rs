@@ -142,7 +142,7 @@ impl Session {
     }
 
     /// Makes every table that is kept and not there, forgets what is not so any more, and writes whose
-    /// data the database holds, where it does not say so: all of it in one transaction.
+    /// data the database holds, where it does not say so: in one transaction where that is possible.
     pub(in crate::migrate) fn set_up(
         &mut self,
         books: &Books,
@@ -151,30 +151,38 @@ impl Session {
         if books.is_set_up && !books.is_stale && identity.is_none() {
             return Ok(());
         }
-        self.transact(|session| {
-            if !books.is_set_up {
-                let mut script = CREATE_MIGRATIONS_TABLE.trim_end().to_owned();
-                if !script.ends_with(';') {
-                    script.push(';');
-                }
-                for (version, text) in missing(session.kind, books) {
-                    script.push_str(text);
-                    script.push_str("INSERT INTO diesel_sharded_internal (version) VALUES ('");
-                    script.push_str(version);
-                    script.push_str("');\n");
-                }
-                session.conn.batch_execute(&script)?;
+        match self.kind {
+            // Making a table commits, so there is nothing to be gained; every part can be repeated.
+            UrlKind::Mysql => self.put_in_order(books, identity),
+            UrlKind::Sqlite | UrlKind::Postgres => {
+                self.transact(|session| session.put_in_order(books, identity))
             }
-            if books.is_stale {
-                session.conn.batch_execute(
-                    "DELETE FROM diesel_sharded_migration WHERE version NOT IN (SELECT version FROM __diesel_schema_migrations)",
-                )?;
+        }
+    }
+
+    fn put_in_order(&mut self, books: &Books, identity: Option<&[IdentityRow]>) -> QueryResult<()> {
+        if !books.is_set_up {
+            let mut script = CREATE_MIGRATIONS_TABLE.trim_end().to_owned();
+            if !script.ends_with(';') {
+                script.push(';');
             }
-            match identity {
-                Some(rows) => session.conn.write_identity(rows),
-                None => Ok(()),
+            for (version, text) in missing(self.kind, books) {
+                script.push_str(text);
+                script.push_str("INSERT INTO diesel_sharded_internal (version) VALUES ('");
+                script.push_str(version);
+                script.push_str("');\n");
             }
-        })
+            self.conn.batch_execute(&script)?;
+        }
+        if books.is_stale {
+            self.conn.batch_execute(
+                "DELETE FROM diesel_sharded_migration WHERE version NOT IN (SELECT version FROM __diesel_schema_migrations)",
+            )?;
+        }
+        match identity {
+            Some(rows) => self.conn.write_identity(rows),
+            None => Ok(()),
+        }
     }
 
     /// Records that a migration is applied, or is not any more. To be called in a transaction.
