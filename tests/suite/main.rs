@@ -26,6 +26,7 @@ mod secrets;
 mod stress;
 mod surface_multi;
 mod telemetry;
+mod twins;
 
 /// Behaviour files as modules of the backend around them.
 macro_rules! files {

@@ -126,6 +126,10 @@ impl<C: AsyncNodeConnection> Node<C> {
         let Some(built) = &*built else {
             return Found::Nothing;
         };
+        // bb8 panics where there is no runtime; the slow way says it.
+        if Handle::try_current().is_err() {
+            return Found::Nothing;
+        }
         let Some(permit) = Permit::try_take(self) else {
             return Found::Nothing;
         };

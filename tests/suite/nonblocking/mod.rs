@@ -167,8 +167,11 @@ backend! {
     outer: "outer.rs",
     macros: "macros.rs",
     reach: "reach.rs",
+    connecting: "connecting.rs",
+    runtimes: "runtimes.rs",
     statements: "statements.rs",
     transactions: "transactions.rs",
+    waiting: "waiting.rs",
 }
 
 backend! {
@@ -180,8 +183,11 @@ backend! {
     postgres_own: "postgres_own.rs",
     macros: "macros.rs",
     reach: "reach.rs",
+    connecting: "connecting.rs",
+    runtimes: "runtimes.rs",
     statements: "statements.rs",
     transactions: "transactions.rs",
+    waiting: "waiting.rs",
 }
 
 backend! {
@@ -192,6 +198,9 @@ backend! {
     outer: "outer.rs",
     macros: "macros.rs",
     reach: "reach.rs",
+    connecting: "connecting.rs",
+    runtimes: "runtimes.rs",
     statements: "statements.rs",
     transactions: "transactions.rs",
+    waiting: "waiting.rs",
 }
