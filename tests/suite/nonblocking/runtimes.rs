@@ -59,7 +59,7 @@ fn a_runtime_that_ends_under_a_transaction_leaves_nothing_open() {
         let _: Result<(), Error> = in_task
             .transaction_on("a", async |conn| {
                 insert(conn, 1).await?;
-                drop(inside.send(()));
+                let _ = inside.send(());
                 std::future::pending().await
             })
             .await;
