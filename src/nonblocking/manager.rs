@@ -185,7 +185,10 @@ impl<C: AsyncNodeConnection> AsyncShardedConnectionManager<C> {
         &self,
         shard: impl AsRef<str>,
     ) -> impl Future<Output = Result<AsyncShardedConnection<C>, Error>> + Send {
-        let at = self.locate(shard.as_ref()).inspect_err(telemetry::refused);
+        let at = self
+            .nodes()
+            .and_then(|nodes| nodes.snapshot.locate(shard.as_ref()))
+            .inspect_err(telemetry::refused);
         async move { self.checkout(at?, Reason::Named).await }
     }
 

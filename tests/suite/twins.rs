@@ -5,14 +5,15 @@ use std::fs;
 use std::path::Path;
 
 /// What one driver has and the other has not, each with its reason.
-const ONE_SIDED: [(&str, &str, &str); 2] = [
-    (
-        "direct.rs",
-        "connect_node",
-        "for tools that look at one database after the other, of any topology",
-    ),
-    ("direct.rs", "ping_node", "the same"),
+const ONE_SIDED: [(&str, &str, &str); 4] = [
+    ("direct.rs", "connect_node", TOOL),
+    ("direct.rs", "ping_node", TOOL),
+    ("verify.rs", "verify", TOOL),
+    ("verify.rs", "find_key", TOOL),
 ];
+
+const TOOL: &str = "a function of a topology, not of a manager: for tools that go through databases \
+                    one after the other and have no runtime";
 
 /// The names of the public methods and functions of each file of a driver.
 fn methods(driver: &str) -> BTreeMap<String, Vec<String>> {

@@ -250,20 +250,29 @@ impl<C: AsyncNodeConnection> Shared<C> {
         {
             return;
         }
-        let shared = Arc::clone(self);
+        let filling = Filling(Arc::clone(self));
         let handle = built.handle.clone();
         handle.spawn(async move {
+            let shared = &filling.0;
             while built.pool.state().idle_connections < shared.min_idle()
                 && !shared.is_retired()
                 && let Some(room) = shared.room()
-                && Arc::clone(&shared).connect(room).await.is_ok()
+                && Arc::clone(shared).connect(room).await.is_ok()
             {}
-            shared.filling.store(false, Ordering::Release);
         });
     }
 
     pub(super) fn min_idle(&self) -> u32 {
         let settings = &self.state.settings;
         settings.min_idle.min(settings.max_size)
+    }
+}
+
+/// Idle connections are being opened, by a task that may end with its runtime.
+struct Filling<C: AsyncNodeConnection>(Arc<Shared<C>>);
+
+impl<C: AsyncNodeConnection> Drop for Filling<C> {
+    fn drop(&mut self) {
+        self.0.filling.store(false, Ordering::Release);
     }
 }

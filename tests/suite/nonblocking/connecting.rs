@@ -181,6 +181,22 @@ fn callers_that_wait_for_others_are_told_when_nobody_can_connect() {
     });
 }
 
+/// An attempt, until it ends or is dropped.
+struct UnderWay(Arc<AtomicUsize>);
+
+impl UnderWay {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 #[test]
 fn a_pool_never_has_more_connections_than_it_may() {
     let fleet = Fleet::new(&["a"]);
@@ -192,10 +208,10 @@ fn a_pool_never_has_more_connections_than_it_may() {
                 let url = node.url().expose().to_owned();
                 let (now, top) = (Arc::clone(&now), Arc::clone(&top));
                 async move {
-                    let attempts = now.fetch_add(1, Ordering::SeqCst) + 1;
-                    top.fetch_max(attempts, Ordering::SeqCst);
+                    let under_way = UnderWay::new(&now);
+                    top.fetch_max(now.load(Ordering::SeqCst), Ordering::SeqCst);
                     let made = open(url).await;
-                    now.fetch_sub(1, Ordering::SeqCst);
+                    drop(under_way);
                     made
                 }
             })
