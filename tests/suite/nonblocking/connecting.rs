@@ -17,8 +17,8 @@ use crate::support::said;
 fn settings() -> PoolConfig {
     PoolConfig::new()
         .max_size(4)
-        .connection_timeout(Duration::from_secs(20))
-        .connect_timeout(Duration::from_secs(1))
+        .connection_timeout(Duration::from_secs(60))
+        .connect_timeout(Duration::from_secs(60))
 }
 
 async fn open(url: String) -> diesel::ConnectionResult<Conn> {
@@ -41,7 +41,7 @@ fn what_a_caller_has_asked_for_is_made_though_the_caller_goes_away() {
         let may = Arc::new(Semaphore::new(0));
         let (asked, gate) = (Arc::new(AtomicUsize::new(0)), Arc::clone(&may));
         let count = Arc::clone(&asked);
-        let shards = builder(&fleet, settings().connect_timeout(Duration::from_secs(20)))
+        let shards = builder(&fleet, settings())
             .connect_with(move |node| {
                 let (url, gate) = (node.url().expose().to_owned(), Arc::clone(&gate));
                 count.fetch_add(1, Ordering::SeqCst);
@@ -70,7 +70,8 @@ fn what_a_caller_has_asked_for_is_made_though_the_caller_goes_away() {
 fn an_attempt_that_hangs_ends_with_its_deadline_for_everybody() {
     let fleet = Fleet::new(&["a", "b"]);
     spawned(async move {
-        let shards = builder(&fleet, settings())
+        let hangs_for = Duration::from_secs(2);
+        let shards = builder(&fleet, settings().connect_timeout(hangs_for))
             .connect_with(|node| {
                 let (hangs, url) = (node.shard() == "b", node.url().expose().to_owned());
                 async move {
@@ -101,8 +102,9 @@ fn an_attempt_that_hangs_ends_with_its_deadline_for_everybody() {
             assert_eq!(cause(&error), UnavailableCause::Timeout, "{error:?}");
             assert!(said(&error).contains("shard b"));
         }
+        // Not one deadline after the other.
         assert!(
-            began.elapsed() < Duration::from_secs(10),
+            began.elapsed() < 20 * hangs_for,
             "{:?}",
             began.elapsed()
         );
@@ -173,8 +175,9 @@ fn callers_that_wait_for_others_are_told_when_nobody_can_connect() {
             let error = ended.unwrap().unwrap_err();
             assert_eq!(cause(&error), UnavailableCause::Refused, "{error:?}");
         }
+        // Far from 500 attempts of 50 ms.
         assert!(
-            began.elapsed() < Duration::from_secs(10),
+            began.elapsed() < Duration::from_secs(15),
             "{:?}",
             began.elapsed()
         );
