@@ -16,7 +16,8 @@
 //!
 //! # Map of the crate
 //!
-//! [`blocking`] is the driver: the manager, the connection, transactions. [`Topology`] says what
+//! [`blocking`] is the driver: the manager, the connection, transactions; [`nonblocking`] is its twin
+//! for async code. [`Topology`] says what
 //! exists, [`Route`] where a call goes, [`RuleSpec`] and [`Placement`] where a row lives,
 //! [`Config`] reads all of it from files, and [`Error`] is the one error type. The module `migrate`
 //! (feature `migrations`) brings every shard to its schema.
