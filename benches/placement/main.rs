@@ -76,7 +76,7 @@ impl Bench {
     fn compare(&mut self, name: &str, bar: &str, mut ours: Work, mut theirs: Work) {
         for (side, work) in [("ours", &mut ours), ("theirs", &mut theirs)] {
             self.criterion
-                .bench_function(format!("{name}/{side}"), |bencher| {
+                .bench_function(&format!("{name}/{side}"), |bencher| {
                     bencher.iter_custom(|n| work.times(n));
                 });
         }

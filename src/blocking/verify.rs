@@ -448,7 +448,7 @@ impl Tail {
     }
 
     /// Whether a row was in the page already; each counts once.
-    fn take(key: ScannedKey<'_>, seen: &mut Vec<(RawKey, u64)>) -> bool {
+    fn take(key: ScannedKey<'_>, seen: &mut [(RawKey, u64)]) -> bool {
         match seen
             .iter_mut()
             .find(|(known, left)| *left > 0 && same(known, key))

@@ -92,6 +92,9 @@ impl fmt::Display for PlacementDiff {
     }
 }
 
+/// How many keys go from one shard to another, and the first of them.
+type Ways = BTreeMap<(Option<String>, Option<String>), (u64, Vec<String>)>;
+
 /// Compares two topologies' rules for one keyspace, key by key.
 ///
 /// ```
@@ -121,7 +124,7 @@ pub struct PlacementSample {
     new: KeyspaceEntry,
     keys: u64,
     tables_changed: u64,
-    ways: BTreeMap<(Option<String>, Option<String>), (u64, Vec<String>)>,
+    ways: Ways,
 }
 
 impl PlacementSample {
@@ -223,7 +226,7 @@ impl PlacementDiff {
     }
 
     fn sum_up(&mut self) {
-        self.moves.sort_by(|a, b| b.count.cmp(&a.count));
+        self.moves.sort_by_key(|way| std::cmp::Reverse(way.count));
         self.moved = self.moves.iter().map(|way| way.share).sum();
     }
 
