@@ -16,8 +16,8 @@
 //!
 //! # Map of the crate
 //!
-//! [`blocking`] is the driver: the manager, the connection, transactions; [`nonblocking`] is its twin
-//! for async code. [`Topology`] says what
+//! [`blocking`] is the driver: the manager, the connection, transactions; [`nonblocking`] is its twin for
+//! async code, and [`web`] gives each request its route. [`Topology`] says what
 //! exists, [`Route`] where a call goes, [`RuleSpec`] and [`Placement`] where a row lives,
 //! [`Config`] reads all of it from files, and [`Error`] is the one error type. The module `migrate`
 //! (feature `migrations`) brings every shard to its schema.
@@ -112,3 +112,8 @@ struct OperationsGuide;
 #[cfg(all(doctest, feature = "config"))]
 #[doc = include_str!("../docs/placement.md")]
 struct PlacementGuide;
+
+/// The snippets of docs/async.md.
+#[cfg(all(doctest, feature = "bb8", feature = "tower"))]
+#[doc = include_str!("../docs/async.md")]
+struct AsyncGuide;

@@ -178,6 +178,10 @@ fn routes(bench: &mut Bench, folder: &Path) {
             bench.alone(name, bar, work);
         }
     }
+    let name = "poll of a routed future, against the same unrouted (bar: 50 ns more)";
+    if bench.wants(name) {
+        bench.compare(name, "-", op::poll_routed(&shards()), op::poll());
+    }
 }
 
 fn placements(bench: &mut Bench) {

@@ -2,9 +2,11 @@
 //! instruction counter (`scripts/instructions`) run the same loops.
 
 use std::cell::RefCell;
+use std::future::{Future, poll_fn};
 use std::hint::black_box;
 use std::path::Path;
 use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
 
 use diesel::connection::{SimpleConnection, TransactionManager};
 use diesel::prelude::*;
@@ -13,7 +15,9 @@ use diesel::result::Error as DieselError;
 use diesel_sharded::blocking::{
     Keyspace, NodeConnection, ShardedConnection, ShardedConnectionManager,
 };
-use diesel_sharded::{KeyType, KeyspaceConfig, RuleSpec, ToShardKey, routed, sharded_transaction};
+use diesel_sharded::{
+    FutureExt, KeyType, KeyspaceConfig, RuleSpec, ToShardKey, routed, sharded_transaction,
+};
 
 use crate::compare::Work;
 use crate::support::keys::Random;
@@ -32,6 +36,8 @@ pub(crate) const NAMES: &[&str] = &[
     "on",
     "route_run",
     "stack_4_deep",
+    "poll",
+    "poll_routed",
     "keyspace_on",
     "routed_attribute",
     "transaction_for",
@@ -55,6 +61,8 @@ pub(crate) fn by_name(name: &str, folder: &Path) -> Option<Work> {
         "on" => on(sqlite()),
         "route_run" => route_run(&sqlite()),
         "stack_4_deep" => stack_4_deep(sqlite()),
+        "poll" => poll(),
+        "poll_routed" => poll_routed(&sqlite()),
         "keyspace_on" => keyspace_on(sqlite_keyspace(folder)),
         "routed_attribute" => routed_attribute(sqlite_keyspace(folder)),
         "transaction_for" => transaction_for(sqlite_keyspace(folder)),
@@ -231,6 +239,31 @@ pub(crate) fn on(shards: Sharded<SqliteConnection>) -> Work {
         for i in 0..n {
             let done = shards.on(black_box("a"), || Ok::<_, DieselError>(black_box(i)));
             let _ = black_box(done);
+        }
+    })
+}
+
+/// Polls of a future that is never ready.
+pub(crate) fn poll() -> Work {
+    polls(pending())
+}
+
+/// The same future with a route stack of its own.
+pub(crate) fn poll_routed(shards: &Sharded<SqliteConnection>) -> Work {
+    let route = shards.route("a").expect("shard a");
+    polls(pending().with_route(route))
+}
+
+fn pending() -> impl Future<Output = ()> {
+    poll_fn(|_| black_box(Poll::Pending))
+}
+
+fn polls(future: impl Future<Output = ()> + 'static) -> Work {
+    let mut future = Box::pin(future);
+    Work::new(move |n| {
+        let mut context = Context::from_waker(Waker::noop());
+        for _ in 0..n {
+            let _ = black_box(future.as_mut().poll(&mut context));
         }
     })
 }
