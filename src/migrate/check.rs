@@ -94,8 +94,9 @@ pub(super) fn lookers(options: &Options) -> usize {
 }
 
 /// Reads what is recorded in a database. A SQLite file that is not there yet is an empty database,
-/// and is not made.
-pub(super) fn look(target: &Target) -> Result<Look, Failure> {
+/// and is not made. Who has its lock is asked where something has begun and not ended, and where
+/// `who` says so.
+pub(super) fn look(target: &Target, who: bool) -> Result<Look, Failure> {
     if let Some(file) = &target.file
         && Session::supports(UrlKind::Sqlite).is_ok()
         && !file.exists()
@@ -119,6 +120,9 @@ pub(super) fn look(target: &Target) -> Result<Look, Failure> {
         holder: None,
     };
     if look.books.progress.is_empty() {
+        if who {
+            look.holder = session.holder(target.file.as_deref())?;
+        }
         return Ok(look);
     }
     // What has begun and not ended is either dirty, or somebody's work at this moment. Whoever has
@@ -194,7 +198,7 @@ pub(super) fn check(inner: &Inner, target: &Target, action: Action, options: &Op
         needs_books: false,
     };
     let looked = check_state(target)
-        .and_then(|()| look(target))
+        .and_then(|()| look(target, false))
         .and_then(|look| {
             check_identity(inner, target, &look.books.identity)?;
             Ok(look)

@@ -180,7 +180,7 @@ impl Migrator {
                 locked_by: None,
                 failures: Vec::new(),
             };
-            match look(target) {
+            match look(target, true) {
                 Ok(look) => {
                     if let Err(failure) = check_identity(&self.inner, target, &look.books.identity)
                     {

@@ -91,6 +91,9 @@ fn who_waits_is_told_for_whom_and_finds_nothing_to_do() {
         let locks = ground.migrator().unlock(&Options::new()).unwrap();
         let holder = locks[0].holder.as_ref().unwrap();
         assert!(holder.who.contains(&own) && holder.since.is_some());
+        let status = ground.migrator().status(&Options::new()).unwrap();
+        assert_eq!(status.shards[0].locked_by.as_ref(), Some(holder));
+        assert!(!status.shards[0].has_diverged());
         assert!(!locks[0].ended);
 
         // Patient: it waits, is told so, and then there is nothing left to do.
