@@ -117,6 +117,7 @@ fn spanned<T>(shard: ShardName, f: impl FnOnce() -> T) -> T {
 }
 
 /// A shard-scoped transaction is open from here.
+#[cfg(feature = "r2d2")]
 #[inline]
 pub(crate) fn transaction_span(shard: ShardName) -> Entered {
     unused!(shard);

@@ -31,6 +31,7 @@ pub(crate) use hooks::{Hook, Hooks, run_hooks};
 pub use identity::IdentityRow;
 pub(crate) use notes::{Flags, Noter, Notes};
 pub use probe::TransactionProbe;
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "async-sqlite"))]
 pub(crate) use probe::probe;
 pub(crate) use retry::pauses;
 pub(crate) use room::{NodeHealth, Room};

@@ -5,6 +5,7 @@
 //! makes a statement fail before anything is sent, and looks at what Diesel made of its belief.
 //! That rests on Diesel's internals (hence the version pin); a contract test per backend guards it.
 
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "async-sqlite"))]
 use diesel::connection::{
     AnsiTransactionManager, Connection, TransactionDepthChange, TransactionManager,
     TransactionManagerStatus, ValidTransactionManagerStatus,
@@ -27,6 +28,7 @@ pub enum TransactionProbe {
 }
 
 /// Probes by `fail`, which must fail locally and leave Diesel to look at the connection.
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "async-sqlite"))]
 pub(crate) fn probe<C>(conn: &mut C, fail: impl FnOnce(&mut C)) -> TransactionProbe
 where
     C: Connection<TransactionManager = AnsiTransactionManager>,

@@ -47,6 +47,7 @@ impl Room {
         })
     }
 
+    #[cfg(feature = "r2d2")]
     pub(crate) fn health(&self) -> &Arc<NodeHealth> {
         &self.health
     }

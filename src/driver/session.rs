@@ -10,6 +10,7 @@ pub(crate) const RESET_POSTGRES: &str = "SET SESSION AUTHORIZATION DEFAULT; RESE
      SET TIME ZONE 'UTC'; SET CLIENT_ENCODING TO 'UTF8'";
 
 /// Leaves a MySQL session without a transaction, whatever was before; `home`: its database.
+#[cfg(any(feature = "r2d2", feature = "async-mysql"))]
 pub(crate) fn clean_mysql(home: Option<&str>) -> String {
     let mut sql = "ROLLBACK; UNLOCK TABLES; SET autocommit=1".to_owned();
     if let Some(home) = home {

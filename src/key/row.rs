@@ -1,6 +1,7 @@
 //! Rows that know their own shard key.
 
 use super::ShardKey;
+#[cfg(any(feature = "r2d2", feature = "bb8"))]
 use crate::error::Error;
 #[cfg(any(feature = "r2d2", feature = "bb8"))]
 use crate::name::KeyspaceName;
@@ -81,6 +82,6 @@ pub trait InsertChecked<T, R> {
         R: 'call;
 
     /// Inserts the row if this connection's shard owns its key; else nothing is sent, and the error
-    /// is [`Error::WrongShard`] in Diesel's.
+    /// is [`Error::WrongShard`](crate::Error::WrongShard) in Diesel's.
     fn insert_checked<'call>(&'call mut self, table: T, row: &'call R) -> Self::Inserted<'call>;
 }

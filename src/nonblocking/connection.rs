@@ -202,6 +202,7 @@ impl<C: AsyncNodeConnection> AsyncShardedConnection<C> {
     }
 
     /// Like [`ready`](Self::ready) for a shared connection, whose statements are pipelined.
+    #[cfg(feature = "async-postgres")]
     pub(super) fn ready_shared(&self) -> Result<&Slot<C>, Error> {
         let Some(lease) = &self.lease else {
             return Err(self.no_route());

@@ -67,6 +67,7 @@ impl Circuit {
     }
 
     /// What a caller would be told, without taking anybody's turn.
+    #[cfg(any(test, feature = "tower", feature = "actix"))]
     pub(crate) fn peek(&self, now: Instant) -> Option<&Failure> {
         let open = self.open.as_ref()?;
         (now < open.due + OVERDUE).then_some(&open.failure)

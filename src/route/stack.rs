@@ -136,6 +136,7 @@ fn pinned_elsewhere(pinned: ShardName, wanted: ShardName) -> Error {
 }
 
 /// Pushes a route that is pinned, unless the scope is pinned already.
+#[cfg(feature = "r2d2")]
 pub(crate) fn pin(topology: TopologyId, at: Located, node: NodeId) -> Result<Scope, Error> {
     with(|thread| {
         may_check_out(thread, topology, at.shard)?;
@@ -155,6 +156,7 @@ pub(crate) fn confine(topology: TopologyId, at: Located) -> Result<Scope, Error>
 }
 
 /// Hides all routes and pins of the topology until the scope ends.
+#[cfg(feature = "r2d2")]
 pub(crate) fn barrier(topology: TopologyId) -> Option<Scope> {
     with(|thread| Scope::new(thread.push(topology, Kind::Barrier)))
 }

@@ -151,6 +151,13 @@ const KNOWN: &[&str] = &[
 pub(crate) struct PostgresTarget {
     /// Its `ssl_mode` is `Prefer` or `Require` exactly where `tls` is there.
     pub(crate) config: Config,
+    #[cfg_attr(
+        not(any(feature = "rustls", test)),
+        expect(
+            dead_code,
+            reason = "without TLS in the build it is an error to want it"
+        )
+    )]
     pub(crate) tls: Option<TlsSettings>,
 }
 
