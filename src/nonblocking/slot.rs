@@ -198,8 +198,13 @@ impl<C: AsyncNodeConnection> Slot<C> {
                 .is_some_and(|open| open.test_transaction),
         };
         if test_transaction {
-            return believed_depth(self.status()) == 1
-                && (!self.notes.flags.any(Flags::DIRTY) || self.is_in_test_transaction().await);
+            // Savepoints whose future was dropped; the ground beneath them stays.
+            while believed_depth(self.status()) > 1 {
+                if self.roll_back().await.is_err() {
+                    return false;
+                }
+            }
+            return self.is_in_test_transaction().await;
         }
         let home = self.home.as_deref();
         let cleaned = self.conn.close_transactions(home).await.is_ok();

@@ -170,6 +170,7 @@ backend! {
     reach: "reach.rs",
     runtimes: "runtimes.rs",
     statements: "statements.rs",
+    surroundings: "surroundings.rs",
     transactions: "transactions.rs",
     waiting: "waiting.rs",
 }
@@ -186,6 +187,7 @@ backend! {
     reach: "reach.rs",
     runtimes: "runtimes.rs",
     statements: "statements.rs",
+    surroundings: "surroundings.rs",
     transactions: "transactions.rs",
     waiting: "waiting.rs",
 }
@@ -201,6 +203,7 @@ backend! {
     reach: "reach.rs",
     runtimes: "runtimes.rs",
     statements: "statements.rs",
+    surroundings: "surroundings.rs",
     transactions: "transactions.rs",
     waiting: "waiting.rs",
 }

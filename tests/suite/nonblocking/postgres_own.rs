@@ -170,3 +170,46 @@ fn the_builder_of_a_connection_sets_its_options() {
         assert_eq!(nested, Err(diesel::result::Error::AlreadyInTransaction));
     });
 }
+
+#[test]
+fn a_serialization_failure_is_run_again() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use diesel_sharded::nonblocking::Isolation;
+    use tokio::sync::Barrier;
+
+    let fleet = Fleet::new(&["a"]);
+    let shards = manager(&fleet, 2);
+    let runs = spawned(async move {
+        let shards = shards.await;
+        let (runs, both_have_read) = (Arc::new(AtomicUsize::new(0)), Arc::new(Barrier::new(2)));
+        let tasks = [1, 2].map(|id| {
+            let (shards, runs) = (shards.clone(), Arc::clone(&runs));
+            let barrier = Arc::clone(&both_have_read);
+            tokio::spawn(async move {
+                let first = AtomicUsize::new(0);
+                shards
+                    .transaction_builder("a")
+                    .isolation(Isolation::Serializable)
+                    .retries(5)
+                    .run(async |conn| {
+                        runs.fetch_add(1, Ordering::SeqCst);
+                        let seen = ids(conn).await?.len();
+                        if first.fetch_add(1, Ordering::SeqCst) == 0 {
+                            barrier.wait().await;
+                        }
+                        insert(conn, id * 10 + i64::try_from(seen).unwrap()).await
+                    })
+                    .await
+            })
+        });
+        for task in tasks {
+            assert_eq!(task.await.unwrap(), Ok(1));
+        }
+        AtomicUsize::load(&runs, Ordering::SeqCst)
+    });
+    assert!(runs > 2, "both have read nothing, so one of them runs again");
+    let rows = fleet.rows("a");
+    assert!(rows == [10, 21] || rows == [11, 20], "{rows:?}");
+}
