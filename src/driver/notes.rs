@@ -49,6 +49,9 @@ impl Flags {
     /// The next answer would be that of an earlier statement: nothing may be sent any more.
     pub(crate) const UNUSABLE: u16 = 1 << 13;
 
+    /// Something ran that may have set something in the session.
+    pub(crate) const SESSION_SET: u16 = 1 << 14;
+
     pub(crate) fn new() -> Self {
         Self(AtomicU16::new(0))
     }

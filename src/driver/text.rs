@@ -11,6 +11,8 @@ pub(crate) struct TextEffect {
     pub(crate) may_open: bool,
     /// It certainly ended a transaction that was open.
     pub(crate) ends: bool,
+    /// It may have set something in the session.
+    pub(crate) may_set: bool,
     /// It took the session to another database (`USE`), which another shard's may be.
     pub(crate) moves: bool,
 }
@@ -20,6 +22,7 @@ impl TextEffect {
     pub(crate) const UNKNOWN: Self = Self {
         may_open: true,
         ends: false,
+        may_set: true,
         moves: false,
     };
 
@@ -61,19 +64,19 @@ impl TextEffect {
         Self {
             may_open,
             ends: may_open && plain && statements().any(ends_transaction),
+            may_set: statements()
+                .filter_map(|mut words| words.next())
+                .any(|first| !is_harmless(first)),
             moves: false,
         }
     }
 
     fn add(&mut self, statement: Words<'_>) {
         let Words(first, second, third) = statement;
-        const HARMLESS: [&str; 11] = [
-            "select", "insert", "update", "delete", "replace", "with", "show", "explain",
-            "describe", "values", "do",
-        ];
-        if HARMLESS.iter().any(|word| is(first, word)) {
+        if is_harmless(first) {
             return;
         }
+        self.may_set = true;
         self.may_open = true;
         self.moves |= is(first, "use");
         let keeps = is(second, "to") || (is(second, "work") && is(third, "to"));
@@ -82,6 +85,15 @@ impl TextEffect {
             || is(first, "begin")
             || (is(first, "start") && is(second, "transaction"));
     }
+}
+
+/// Whether a statement that starts with this word leaves transaction and session alone.
+fn is_harmless(first: &str) -> bool {
+    const HARMLESS: [&str; 11] = [
+        "select", "insert", "update", "delete", "replace", "with", "show", "explain", "describe",
+        "values", "do",
+    ];
+    HARMLESS.iter().any(|word| is(first, word))
 }
 
 fn is(word: &str, other: &str) -> bool {

@@ -11,6 +11,7 @@ use diesel_async::TransactionManager;
 use super::backend::AsyncNodeConnection;
 use super::manager::AsyncShardedConnectionManager;
 use super::node::Lease;
+use super::outer::again;
 use super::slot::Slot;
 use crate::driver::{Flags, Hooks, ShardedTmState, open_depth};
 use crate::error::{Error, RollbackReason};
@@ -205,7 +206,7 @@ impl<C: AsyncNodeConnection> AsyncShardedConnection<C> {
     #[cfg(feature = "async-postgres")]
     pub(super) fn ready_shared(&self) -> Result<&Slot<C>, Error> {
         let Some(lease) = &self.lease else {
-            return Err(self.no_route());
+            return Err(self.why_unbound());
         };
         let (bound, slot) = (lease.node().shard(), lease.slot());
         let flags = &slot.notes.flags;
@@ -227,10 +228,14 @@ impl<C: AsyncNodeConnection> AsyncShardedConnection<C> {
         Ok(slot)
     }
 
-    /// Why a handle of an outer pool is bound to nothing.
-    fn why_unbound(&mut self) -> Error {
-        let failed = self.handle.as_mut().and_then(|handle| handle.failed.take());
-        failed.unwrap_or_else(|| self.no_route())
+    /// Why a handle of an outer pool is bound to nothing: each statement says it until the next
+    /// checkout.
+    fn why_unbound(&self) -> Error {
+        let failed = self
+            .handle
+            .as_ref()
+            .and_then(|handle| handle.failed.as_ref());
+        failed.map_or_else(|| self.no_route(), again)
     }
 
     fn no_route(&self) -> Error {

@@ -205,6 +205,9 @@ pub(super) fn take_text(notes: &Notes, text: Option<&str>, in_transaction: bool)
     if effect.may_open {
         notes.flags.set(Flags::DIRTY | Flags::UNPROBED);
     }
+    if effect.may_set {
+        notes.flags.set(Flags::SESSION_SET);
+    }
     if effect.moves {
         // Whatever the next user asks would be asked of another database.
         notes.flags.set(Flags::RETIRE);

@@ -9,6 +9,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use diesel::connection::DynInstrumentation;
+use diesel::result::Error as DieselError;
 use diesel_async::AsyncConnection;
 use diesel_async::pooled_connection::PoolError;
 
@@ -177,5 +178,50 @@ impl<C: AsyncNodeConnection> AsyncShardedConnection<C> {
         }
         self.hooks.clear();
         self.lease = None;
+    }
+}
+
+/// An error of a checkout once more, for the next statement of a handle that could not be bound.
+pub(super) fn again(error: &Error) -> Error {
+    match error {
+        Error::Unavailable {
+            shard,
+            role,
+            cause,
+            source,
+        } => Error::Unavailable {
+            shard: *shard,
+            role: *role,
+            cause: *cause,
+            source: source.as_ref().map(|source| source.to_string().into()),
+        },
+        Error::PoolExhausted {
+            shard,
+            role,
+            size,
+            waited,
+            held,
+        } => Error::PoolExhausted {
+            shard: *shard,
+            role: *role,
+            size: *size,
+            waited: *waited,
+            held: held.clone(),
+        },
+        Error::WouldDeadlock { shard, role, size } => Error::WouldDeadlock {
+            shard: *shard,
+            role: *role,
+            size: *size,
+        },
+        Error::AlreadyInTransaction { shard } => Error::AlreadyInTransaction { shard: *shard },
+        Error::PinnedElsewhere { pinned, wanted } => Error::PinnedElsewhere {
+            pinned: *pinned,
+            wanted: *wanted,
+        },
+        Error::ShardOffline { shard } => Error::ShardOffline { shard: *shard },
+        other => Error::Database {
+            shard: other.shard(),
+            source: DieselError::QueryBuilderError(other.to_string().into()),
+        },
     }
 }

@@ -293,7 +293,7 @@ impl<C: AsyncNodeConnection> Slot<C> {
             return false;
         }
         self.mute(true);
-        let dirty = self.notes.flags.any(Flags::DIRTY);
+        let dirty = self.notes.flags.any(Flags::DIRTY | Flags::SESSION_SET);
         if reset && !matches!(self.conn.reset_session(dirty).await, Ok(true)) {
             return false;
         }

@@ -173,17 +173,17 @@ impl<C: AsyncNodeConnection> AsyncShardedConnection<C> {
             level.leave_level();
             let ended = level.conn.end(depth, result, wants).await;
             level.armed = false;
-            ended
+            ended.unwrap_or_else(|panic| resume_unwind(panic))
         }
     }
 
-    /// Ends the level of a closure as the closure wants it.
+    /// Ends the level of a closure as the closure wants it; a panic of the closure is handed on.
     async fn end<V, R, E>(
         &mut self,
         depth: u32,
         result: std::thread::Result<Result<V, E>>,
         wants: fn(V) -> Outcome<R>,
-    ) -> Result<Outcome<R>, E>
+    ) -> std::thread::Result<Result<Outcome<R>, E>>
     where
         E: From<DieselError> + Send,
         V: Send,
@@ -198,34 +198,42 @@ impl<C: AsyncNodeConnection> AsyncShardedConnection<C> {
         if self.tm.depth != depth {
             self.unwind_to(depth).await;
         }
-        match result.map(|answer| answer.map(wants)) {
-            Ok(Ok(Outcome::Commit(value))) => {
-                self.commit().await?;
-                Ok(Outcome::Commit(value))
+        let answer = match result {
+            Ok(answer) => answer.map(wants),
+            Err(panic) => {
+                self.roll_back_after_failure().await;
+                return Err(panic);
             }
-            Ok(Ok(Outcome::Rollback(value))) => {
+        };
+        Ok(match answer {
+            Ok(Outcome::Commit(value)) => match self.commit().await {
+                Ok(()) => Ok(Outcome::Commit(value)),
+                Err(error) => Err(error.into()),
+            },
+            Ok(Outcome::Rollback(value)) => {
                 let lost = self.lost();
-                self.roll_back().await?;
-                match lost {
+                match (self.roll_back().await, lost) {
+                    (Err(error), _) => Err(error.into()),
                     // It is rolled back, which is what was wanted.
-                    None
-                    | Some(
-                        RollbackReason::EndedByServer
-                        | RollbackReason::ConnectionLost
-                        | RollbackReason::Cancelled,
+                    (
+                        Ok(()),
+                        None
+                        | Some(
+                            RollbackReason::EndedByServer
+                            | RollbackReason::ConnectionLost
+                            | RollbackReason::Cancelled,
+                        ),
                     ) => Ok(Outcome::Rollback(value)),
-                    Some(reason) => Err(DieselError::from(self.rolled_back(reason, None)).into()),
+                    (Ok(()), Some(reason)) => {
+                        Err(DieselError::from(self.rolled_back(reason, None)).into())
+                    }
                 }
             }
-            Ok(Err(error)) => {
+            Err(error) => {
                 self.roll_back_after_failure().await;
                 Err(error)
             }
-            Err(panic) => {
-                self.roll_back_after_failure().await;
-                resume_unwind(panic)
-            }
-        }
+        })
     }
 
     /// Another connection stands where the closure was given one (`mem::swap`): neither is committed.

@@ -63,6 +63,31 @@ fn a_handle_without_a_route_names_no_shard_until_something_can_wait_for_one() {
 }
 
 #[test]
+fn a_handle_that_could_not_be_bound_says_why_at_each_statement() {
+    let fleet = Fleet::new(&["a"]);
+    let shards = manager(&fleet, 1);
+    spawned(async move {
+        let shards = shards.await;
+        let to_a = shards.route("a").unwrap();
+        let pool = shards.clone().into_pool();
+        shards
+            .transaction_on("a", async |_| {
+                let mut second = async { pool.get().await.unwrap() }.with_route(&to_a).await;
+                for _ in 0..2 {
+                    let refused = whoami(&mut second).await.unwrap_err();
+                    assert!(
+                        matches!(ours(&refused), Error::AlreadyInTransaction { .. }),
+                        "{refused:?}"
+                    );
+                }
+                Ok::<_, Error>(())
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
 fn a_handle_that_was_dropped_half_way_leaves_nothing_open() {
     let fleet = Fleet::new(&["a"]);
     let shards = manager(&fleet, 1);

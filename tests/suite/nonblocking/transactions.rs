@@ -82,6 +82,30 @@ fn a_savepoint_takes_back_its_own_and_nothing_else() {
 }
 
 #[test]
+fn a_panic_caught_around_a_savepoint_takes_back_the_savepoint_alone() {
+    let fleet = Fleet::new(&["a"]);
+    let shards = manager(&fleet, 1);
+    spawned(async move {
+        let shards = shards.await;
+        shards
+            .transaction_on("a", async |conn| {
+                insert(conn, 1).await?;
+                let panicking = conn.transaction(async |conn| {
+                    if insert(conn, 2).await? == 1 {
+                        panic!("on purpose");
+                    }
+                    Ok::<_, Error>(())
+                });
+                assert!(AssertUnwindSafe(panicking).catch_unwind().await.is_err());
+                insert(conn, 3).await
+            })
+            .await
+            .unwrap();
+    });
+    assert_eq!(fleet.rows("a"), [1, 3]);
+}
+
+#[test]
 fn a_scope_is_pinned_for_futures_too() {
     let fleet = Fleet::new(&["a", "b"]);
     let shards = manager(&fleet, 1);
