@@ -45,6 +45,7 @@ impl Flags {
     pub(crate) const FAILED_IN_SCOPE: u16 = 1 << 11;
 
     /// The future of a statement was dropped half-way: what became of the statement is not known.
+    #[cfg(feature = "bb8")]
     pub(crate) const INTERRUPTED: u16 = 1 << 12;
     /// The next answer would be that of an earlier statement: nothing may be sent any more.
     pub(crate) const UNUSABLE: u16 = 1 << 13;
@@ -86,6 +87,7 @@ pub(crate) struct Notes {
 
 impl Notes {
     /// The future of a statement was dropped half-way. `usable`: the client library can go on.
+    #[cfg(feature = "bb8")]
     #[cold]
     pub(crate) fn interrupted(&self, usable: bool) {
         self.flags

@@ -37,6 +37,7 @@ impl TextEffect {
 
     /// Reads a text of one or more statements of PostgreSQL or SQLite: whether a word in it, be it in a
     /// string or a comment, is one that opens or ends transactions there. Nothing else does.
+    #[cfg(any(test, feature = "bb8"))]
     pub(crate) fn of_standard(sql: &str) -> Self {
         const OPENING: [&str; 8] = [
             "begin",
@@ -100,12 +101,14 @@ fn is(word: &str, other: &str) -> bool {
     word.eq_ignore_ascii_case(other)
 }
 
+#[cfg(any(test, feature = "bb8"))]
 fn words_of(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !(c.is_alphanumeric() || c == '_'))
         .filter(|word| !word.is_empty())
 }
 
 /// Whether a statement of PostgreSQL or SQLite with these words ends the open transaction.
+#[cfg(any(test, feature = "bb8"))]
 fn ends_transaction<'a>(mut words: impl Iterator<Item = &'a str>) -> bool {
     let Some(first) = words.next() else {
         return false;
@@ -120,6 +123,7 @@ fn ends_transaction<'a>(mut words: impl Iterator<Item = &'a str>) -> bool {
             .any(|ending| is(first, ending))
 }
 
+#[cfg(any(test, feature = "bb8"))]
 fn has_comment(text: &str) -> bool {
     text.contains("--") || text.contains("*/")
 }
