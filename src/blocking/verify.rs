@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::backend::NodeConnection;
 use super::direct::connect_node;
 use crate::driver::verify::{
-    FindingKind, KeyPlaces, Plan, RawKey, RowsFound, ScannedKey, TableCheck, TableJob,
+    FindingKind, KeyPlaces, Plan, RawKey, RowsFound, ScannedKey, TableCheck, TableJob, Tail,
     VerifyOptions, VerifyProgress, VerifyReport, VerifyState, sql,
 };
 use crate::error::Error;
@@ -412,62 +412,6 @@ fn table<C: NodeConnection>(
     }
     shared.page(job, 0, &mut check, None);
     Ok(())
-}
-
-/// The keys at the end of a page, each with how often it came.
-#[derive(Default)]
-struct Tail {
-    rows: Vec<(RawKey, u64)>,
-}
-
-impl Tail {
-    /// How many different keys are remembered: texts that differ in case or blanks alone.
-    const KEPT: usize = 64;
-
-    #[inline]
-    fn see(&mut self, key: ScannedKey<'_>) {
-        if let Some((last, times)) = self.rows.last_mut()
-            && same(last, key)
-        {
-            *times += 1;
-            return;
-        }
-        match key {
-            // Numbers are equal where they are the same.
-            ScannedKey::Number(number) => {
-                self.rows.clear();
-                self.rows.push((RawKey::Number(number), 1));
-            }
-            ScannedKey::Text(_) => {
-                if self.rows.len() == Self::KEPT {
-                    self.rows.remove(0);
-                }
-                self.rows.push((key.to_raw(), 1));
-            }
-        }
-    }
-
-    /// Whether a row was in the page already; each counts once.
-    fn take(key: ScannedKey<'_>, seen: &mut [(RawKey, u64)]) -> bool {
-        match seen
-            .iter_mut()
-            .find(|(known, left)| *left > 0 && same(known, key))
-        {
-            Some((_, left)) => {
-                *left -= 1;
-                true
-            }
-            None => false,
-        }
-    }
-}
-
-fn same(raw: &RawKey, key: ScannedKey<'_>) -> bool {
-    match (raw, key) {
-        (RawKey::Number(a), ScannedKey::Number(b)) => *a == b,
-        (RawKey::Text(a), ScannedKey::Text(b)) => a == b,
-        _ => false,
-    }
 }
 
 /// Keeps one shard's reading below so many rows a second.

@@ -6,6 +6,7 @@
 mod check;
 mod report;
 pub(crate) mod sql;
+mod tail;
 
 use std::collections::BTreeMap;
 
@@ -17,6 +18,7 @@ use crate::topology::{KeyspaceEntry, Snapshot, Topology};
 pub use check::ScannedKey;
 pub(crate) use check::{RawKey, TableCheck};
 pub use report::{Finding, FindingKind, KeyPlaces, RowsFound, VerifyProgress, VerifyReport};
+pub(crate) use tail::Tail;
 
 /// How a keyspace is verified.
 #[derive(Clone, Debug)]
