@@ -193,6 +193,90 @@ pub enum Error {
         bound: ShardName,
     },
 
+    /// A statement names a sharded table, and the route in force does not say which of its physical
+    /// tables is meant. Nothing was sent.
+    #[error(
+        "{table} of keyspace {keyspace} is split into several tables, and the route in force (shard {shard}) does not say which: run inside `on(&key, ..)`, `transaction_for(&key, ..)` or `on_table(..)` of the keyspace"
+    )]
+    NoTableRoute {
+        /// The shard of the connection.
+        shard: ShardName,
+        /// The keyspace of the table.
+        keyspace: KeyspaceName,
+        /// The logical name of the table.
+        table: String,
+    },
+
+    /// A statement gives the key column of a sharded table a value of another placement, or one whose
+    /// placement cannot be known. Nothing was sent.
+    #[error(
+        "the statement sets {table}.{column}, the shard key, to something that does not provably stay in the table of the route (shard {shard}): the row could not be found again; delete it here and insert it under its new key"
+    )]
+    ShardKeyUpdate {
+        /// The shard of the connection.
+        shard: ShardName,
+        /// The logical name of the table.
+        table: String,
+        /// Its key column.
+        column: String,
+    },
+
+    /// A new row has a key that belongs to another table than the route means. Nothing was sent.
+    #[error(
+        "a new row of {table} (keyspace {keyspace}) has a key that belongs to {belongs} on shard {owner}, but the route means {routed} on shard {shard}: group rows by placement and insert each under its own key"
+    )]
+    WrongTable {
+        /// The shard of the connection.
+        shard: ShardName,
+        /// The keyspace of the table.
+        keyspace: KeyspaceName,
+        /// The logical name of the table.
+        table: String,
+        /// The shard that the key belongs to.
+        owner: ShardName,
+        /// The physical table that the key belongs to.
+        belongs: String,
+        /// The physical table that the route means.
+        routed: String,
+    },
+
+    /// A statement names two sharded tables whose numbers do not move together. Nothing was sent.
+    #[error(
+        "{one} and {other} are not split alike (same keyspace, same count), so rows of one key are not in tables of one number: they cannot be named in one statement (shard {shard})"
+    )]
+    UnboundTables {
+        /// The shard of the connection.
+        shard: ShardName,
+        /// One logical name.
+        one: String,
+        /// Another.
+        other: String,
+    },
+
+    /// It cannot be decided which names of a statement are those of a sharded table. Nothing was sent.
+    #[error(
+        "the table names of a statement on shard {shard} cannot be rewritten: {reason}; write the physical names, or split the statement: {statement}"
+    )]
+    Unrewritable {
+        /// The shard of the connection.
+        shard: ShardName,
+        /// The beginning of the statement.
+        statement: String,
+        /// What could not be decided.
+        reason: String,
+    },
+
+    /// The keyspace has no physical tables of this number, or several kinds of them.
+    #[error("keyspace {keyspace} has no table number {number}: {reason}")]
+    UnknownTable {
+        /// The keyspace.
+        keyspace: KeyspaceName,
+        /// The number that was asked for.
+        number: u32,
+        /// Which numbers there are.
+        reason: String,
+    },
+
     /// The node of a shard cannot be reached or refuses us.
     #[error("shard {shard} ({role}) is unavailable: {cause}")]
     Unavailable {
@@ -329,6 +413,11 @@ impl Error {
             | Self::Unavailable { shard, .. }
             | Self::PoolExhausted { shard, .. }
             | Self::ShardOffline { shard }
+            | Self::NoTableRoute { shard, .. }
+            | Self::ShardKeyUpdate { shard, .. }
+            | Self::WrongTable { shard, .. }
+            | Self::UnboundTables { shard, .. }
+            | Self::Unrewritable { shard, .. }
             | Self::ShardReadOnly { shard, .. }
             | Self::WrongDatabase {
                 expected: shard, ..
@@ -343,6 +432,7 @@ impl Error {
             | Self::KeyType { .. }
             | Self::NotCovered { .. }
             | Self::InvalidRoute { .. }
+            | Self::UnknownTable { .. }
             | Self::UnknownWorkload { .. }
             | Self::Config(_) => None,
         }

@@ -35,6 +35,7 @@ mod telemetry;
 // Where a row lives.
 mod algorithm;
 mod key;
+mod rewrite;
 
 // What a node's failures mean.
 #[cfg(any(feature = "r2d2", feature = "bb8"))]
@@ -117,3 +118,31 @@ struct PlacementGuide;
 #[cfg(all(doctest, feature = "bb8", feature = "tower"))]
 #[doc = include_str!("../docs/async.md")]
 struct AsyncGuide;
+
+/// The snippets of docs/tables.md, compiled and run with the other tests.
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../docs/tables.md")]
+struct TablesGuide;
+
+/// The way in for the fuzz target; there in fuzzing builds only.
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing {
+    use crate::name::KeyspaceName;
+    use crate::rewrite::sql::{invariant, samples};
+    use crate::rewrite::{Dialect, TableNumbers, Which};
+
+    /// Rewrites any text, in the dialect of a number.
+    pub fn rewrite(dialect: u8, text: &str) {
+        let dialect = match dialect % 3 {
+            0 => Dialect::Sqlite,
+            1 => Dialect::Postgres,
+            _ => Dialect::Mysql,
+        };
+        let numbers = TableNumbers {
+            keyspace: KeyspaceName::intern("orders"),
+            which: Which::Spread(3),
+        };
+        invariant::check(&samples::set(dialect), numbers, text);
+    }
+}

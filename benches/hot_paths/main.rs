@@ -11,6 +11,7 @@ mod compare;
 mod operations;
 #[path = "../support/mod.rs"]
 mod support;
+mod tables;
 
 use std::hint::black_box;
 use std::path::Path;
@@ -49,6 +50,7 @@ fn main() {
     count_threads(&bench);
     checkouts(&mut bench, folder.path());
     statements(&mut bench);
+    sharded_tables(&mut bench);
     routes(&mut bench, folder.path());
     placements(&mut bench);
     sizes(&mut bench, folder.path());
@@ -155,6 +157,14 @@ fn statements(bench: &mut Bench) {
     if bench.wants(name) {
         let (ours, theirs) = op::statement_in_transaction();
         bench.compare(name, "-", ours, theirs);
+    }
+}
+
+fn sharded_tables(bench: &mut Bench) {
+    let name = "a prepared SELECT under a table route, SQLite in memory, against a plain table";
+    if bench.wants(name) {
+        let (ours, theirs) = tables::under_a_table_route();
+        bench.compare(name, "1.08", ours, theirs);
     }
 }
 

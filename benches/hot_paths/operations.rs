@@ -22,7 +22,7 @@ use diesel_sharded::{
 use crate::compare::Work;
 use crate::support::keys::Random;
 
-type Sharded<C> = ShardedConnectionManager<C>;
+pub(crate) type Sharded<C> = ShardedConnectionManager<C>;
 
 /// The operations that `scripts/instructions` can count, by name.
 pub(crate) const NAMES: &[&str] = &[
@@ -149,7 +149,7 @@ type Flight = (i64, String, i32);
 type Shared = Rc<RefCell<ShardedConnection<SqliteConnection>>>;
 
 const ROWS: i64 = 1_000;
-const SCHEMA: &str = "
+pub(crate) const SCHEMA: &str = "
     CREATE TABLE flights (id INTEGER PRIMARY KEY, tail_number TEXT NOT NULL, distance INTEGER NOT NULL);
     WITH RECURSIVE ids (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM ids WHERE id < 1000)
     INSERT INTO flights SELECT id, 'N' || (10000 + id * 7), id * 3 FROM ids";
@@ -165,7 +165,7 @@ where
         .expect("a flight with this id")
 }
 
-fn find_flights<C>(conn: &mut C, n: u64)
+pub(crate) fn find_flights<C>(conn: &mut C, n: u64)
 where
     C: diesel::connection::LoadConnection<Backend = diesel::sqlite::Sqlite>,
 {

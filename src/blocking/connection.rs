@@ -17,9 +17,10 @@ use crate::driver::{Flags, Hooks, ShardedTmState, TransactionProbe, open_depth};
 use crate::error::{Error, RollbackReason};
 use crate::key::ToShardKey;
 use crate::name::{Role, ShardName};
+use crate::rewrite::TableNumbers;
 use crate::route::{Located, stack};
 use crate::telemetry::{self, Reason};
-use crate::topology::{TopologyId, UrlKind};
+use crate::topology::{Topology, TopologyId, UrlKind};
 
 /// A Diesel connection to one shard, out of the pool of one of its nodes.
 ///
@@ -43,6 +44,8 @@ pub struct ShardedConnection<C: NodeConnection> {
     pub(super) topology: TopologyId,
     pub(super) lease: Option<Lease<C>>,
     pub(super) by_stack: bool,
+    /// The tables of the key that it was asked for by.
+    pub(super) tables: Option<TableNumbers>,
     /// This is the connection of the `transaction_on` that pins the scope.
     pub(super) owns_pin: bool,
     pub(super) tm: ShardedTmState,
@@ -71,6 +74,7 @@ impl<C: NodeConnection> ShardedConnection<C> {
             topology,
             lease: Some(lease),
             by_stack,
+            tables: None,
             owns_pin: false,
             tm: ShardedTmState::default(),
             hooks: Hooks::default(),
@@ -83,6 +87,7 @@ impl<C: NodeConnection> ShardedConnection<C> {
             topology: manager.topology().id(),
             lease: None,
             by_stack: true,
+            tables: None,
             owns_pin: false,
             tm: ShardedTmState::default(),
             hooks: Hooks::default(),
@@ -144,40 +149,59 @@ impl<C: NodeConnection> ShardedConnection<C> {
     /// The physical connection, after the same check as before a statement.
     ///
     /// What runs on it is not seen by this crate, so the connection is looked at more closely when
-    /// it goes back to its pool.
+    /// it goes back to its pool. Table names are not rewritten there, so it is out of reach while the
+    /// route in force means physical tables: enter a route without them first (`on(shard, ..)`).
     ///
     /// # Errors
     ///
     /// Those of a statement that may not run; see [the checks](Self#checks).
+    /// [`Error::Unrewritable`] under a route that means physical tables.
     pub fn inner(&mut self) -> QueryResult<&mut C> {
-        let slot = self.ready()?;
-        slot.notes.flags.set(Flags::DIRTY | Flags::UNPROBED);
-        Ok(&mut slot.conn)
+        Ok(self.raw()?)
     }
 
     /// Binds the connection if it is unbound, and checks that a statement may run on it.
     #[inline]
     pub(super) fn ready(&mut self) -> Result<&mut Slot<C>, Error> {
+        Ok(self.ready_with_tables()?.slot)
+    }
+
+    /// Like [`ready`](Self::ready), and answers which physical tables are meant.
+    #[inline]
+    pub(super) fn ready_with_tables(&mut self) -> Result<Ready<'_, C>, Error> {
         // A bound connection outside of any transaction and any route: nothing can be wrong.
+        let mut numbers = self.tables;
         if self.lease.is_none() || self.tm.depth() > 0 || !stack::is_empty() {
-            self.make_ready()?;
+            let routed = self.make_ready()?;
+            numbers = numbers.or(routed);
         }
         match &mut self.lease {
-            Some(lease) => Ok(lease.slot_mut()),
+            Some(lease) => {
+                let (slot, node) = lease.split();
+                Ok(Ready {
+                    slot,
+                    numbers,
+                    topology: node.topology(),
+                })
+            }
             None => unreachable!("binding answers an error or binds"),
         }
     }
 
-    fn make_ready(&mut self) -> Result<(), Error> {
+    /// Answers the table numbers of the route, where it is one to this connection's shard.
+    fn make_ready(&mut self) -> Result<Option<TableNumbers>, Error> {
         if self.lease.is_none() {
             self.bind_for_statement()?;
         }
         let Some(lease) = &mut self.lease else {
             unreachable!("binding answers an error or binds");
         };
+        let mut numbers = None;
         if let Some(at) = stack::top(self.topology) {
             let bound = lease.node().shard();
-            if at.shard != bound && (self.by_stack || open_depth(status(lease.slot_mut())) > 0) {
+            if at.shard == bound {
+                numbers = at.tables;
+            } else if self.by_stack || open_depth(status(lease.slot_mut())) > 0 {
                 let error = Error::RouteMismatch {
                     bound,
                     routed: at.shard,
@@ -195,7 +219,7 @@ impl<C: NodeConnection> ShardedConnection<C> {
                 source: None,
             });
         }
-        Ok(())
+        Ok(numbers)
     }
 
     /// Why the transaction of this scope is gone, if it is.
@@ -233,10 +257,32 @@ impl<C: NodeConnection> ShardedConnection<C> {
     }
 
     fn raw(&mut self) -> Result<&mut C, Error> {
-        let slot = self.ready()?;
+        let Ready { slot, numbers, .. } = self.ready_with_tables()?;
+        if numbers.is_some() && slot.tables.is_needed() {
+            return Err(raw_under_table_route(slot.notes.shard));
+        }
         slot.notes.flags.set(Flags::DIRTY | Flags::UNPROBED);
         Ok(&mut slot.conn)
     }
+}
+
+/// A connection that a statement may run on.
+pub(super) struct Ready<'a, C: NodeConnection> {
+    pub(super) slot: &'a mut Slot<C>,
+    /// The physical tables that are meant.
+    pub(super) numbers: Option<TableNumbers>,
+    pub(super) topology: &'a Topology,
+}
+
+#[cold]
+fn raw_under_table_route(shard: ShardName) -> Error {
+    let error = Error::Unrewritable {
+        shard,
+        statement: "(access to the raw connection)".to_owned(),
+        reason: "the route in force means physical tables, and on the raw connection table names are not rewritten; enter a route without tables first (`on(shard, ..)`)".to_owned(),
+    };
+    telemetry::refused(&error);
+    error
 }
 
 fn status<C: NodeConnection>(slot: &mut Slot<C>) -> &mut TransactionManagerStatus {
@@ -272,8 +318,13 @@ impl<C: NodeConnection> Deref for ShardedConnection<C> {
             panic!("this connection is not bound to a shard yet: use it mutably first");
         };
         let watched = self.by_stack || self.tm.depth() > 0;
-        if let (Some(at), true) = (stack::top(self.topology), watched) {
-            let bound = lease.node().shard();
+        let top = stack::top(self.topology);
+        let bound = lease.node().shard();
+        let routed = top.filter(|at| at.shard == bound).and_then(|at| at.tables);
+        if self.tables.or(routed).is_some() && lease.slot().tables.is_needed() {
+            panic!("{}", raw_under_table_route(bound));
+        }
+        if let (Some(at), true) = (top, watched) {
             if at.shard != bound {
                 panic!(
                     "{}",

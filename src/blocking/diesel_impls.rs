@@ -8,26 +8,32 @@ use diesel::connection::{
 use diesel::expression::QueryMetadata;
 use diesel::migration::MigrationConnection;
 use diesel::query_builder::{Query, QueryFragment, QueryId};
-use diesel::query_dsl::UpdateAndFetchResults;
 use diesel::r2d2::R2D2Connection;
 use diesel::result::Error as DieselError;
 use diesel::{ConnectionResult, QueryResult};
 
 use super::backend::NodeConnection;
-use super::connection::ShardedConnection;
+use super::connection::{Ready, ShardedConnection};
 use super::manager::ShardedConnectionManager;
 use super::node::Threads;
 use super::slot::Slot;
 use super::transaction_manager::ShardedTm;
-use crate::driver::{Flags, Noter, ShardedTmState, TextEffect};
+use crate::driver::{Flags, Noter, Plan, ShardedTmState, TextEffect};
 use crate::error::Error;
+use crate::rewrite::{Rewritten, TableNumbers};
 use crate::route::stack;
-use crate::topology::UrlKind;
+use crate::topology::{Topology, UrlKind};
 
 impl<C: NodeConnection> SimpleConnection for ShardedConnection<C> {
     fn batch_execute(&mut self, query: &str) -> QueryResult<()> {
         let in_transaction = self.tm.depth() > 0;
-        let slot = self.ready()?;
+        let Ready { slot, numbers, .. } = self.ready_with_tables()?;
+        let plan = if slot.tables.is_needed() {
+            slot.tables.plan_text(slot.notes.shard, numbers, query)?
+        } else {
+            None
+        };
+        let query = plan.as_ref().map_or(query, |plan| plan.text.as_str());
         let result = slot.conn.batch_execute(query);
         if slot.notes.kind == UrlKind::Mysql {
             take_text(slot, TextEffect::of(query), in_transaction);
@@ -92,8 +98,25 @@ impl<C: NodeConnection> Connection for ShardedConnection<C> {
         T: QueryFragment<Self::Backend> + QueryId,
     {
         let in_transaction = self.tm.depth() > 0;
-        let slot = self.ready()?;
+        let Ready {
+            slot,
+            numbers,
+            topology,
+        } = self.ready_with_tables()?;
         before_statement(slot, source, in_transaction);
+        if slot.tables.is_needed()
+            && let Some(plan) = plan(slot, topology, numbers, source)?
+        {
+            let rewritten = Rewritten {
+                query: source,
+                text: plan.text,
+                keep: plan.keep,
+            };
+            return slot
+                .conn
+                .execute_returning_count(&rewritten)
+                .map_err(|error| slot.failed(error));
+        }
         slot.conn
             .execute_returning_count(source)
             .map_err(|error| slot.failed(error))
@@ -131,6 +154,7 @@ impl<C: NodeConnection> Connection for ShardedConnection<C> {
         if let Some(slot) = self.slot_mut() {
             slot.conn.set_prepared_statement_cache_size(size);
             slot.notes.flags.set(Flags::CACHE_CHANGED);
+            slot.tables.forget_prepared();
         }
     }
 }
@@ -152,10 +176,30 @@ where
         Self::Backend: QueryMetadata<T::SqlType>,
     {
         let in_transaction = self.tm.depth() > 0;
-        let slot = self.ready()?;
+        let Ready {
+            slot,
+            numbers,
+            topology,
+        } = self.ready_with_tables()?;
         before_statement(slot, &source, in_transaction);
+        let plan = if slot.tables.is_needed() {
+            plan(slot, topology, numbers, &source)?
+        } else {
+            None
+        };
         let (conn, noter) = slot.split();
-        match LoadConnection::<B>::load(conn, source) {
+        let rows = match plan {
+            None => LoadConnection::<B>::load(conn, source),
+            Some(plan) => {
+                let rewritten = Rewritten {
+                    query: source,
+                    text: plan.text,
+                    keep: plan.keep,
+                };
+                LoadConnection::<B>::load(conn, rewritten)
+            }
+        };
+        match rows {
             Ok(rows) => Ok(ShardedCursor { rows, noter }),
             Err(error) => Err(noter.failed(error)),
         }
@@ -188,6 +232,34 @@ where
     }
 }
 
+/// The text of a query for the tables of the route; `None`: the query is sent as it is.
+#[inline]
+fn plan<C, T>(
+    slot: &mut Slot<C>,
+    topology: &Topology,
+    numbers: Option<TableNumbers>,
+    query: &T,
+) -> QueryResult<Option<Plan>>
+where
+    C: NodeConnection,
+    T: QueryFragment<C::Backend> + QueryId,
+{
+    let shard = slot.notes.shard;
+    let conn = &slot.conn;
+    let plan = slot
+        .tables
+        .plan(shard, T::query_id(), numbers, || conn.text_of(query))?;
+    if let Some(plan) = &plan {
+        plan.check_keys(
+            shard,
+            numbers,
+            |check| topology.with_current(check),
+            || slot.conn.binds_of(query),
+        )?;
+    }
+    Ok(plan)
+}
+
 /// A statement whose text is not fixed by its type may be anything, a `BEGIN` included.
 #[inline]
 fn before_statement<C, T>(slot: &mut Slot<C>, source: &T, in_transaction: bool)
@@ -202,7 +274,7 @@ where
         let effect = slot
             .conn
             .text_of(source)
-            .map_or(TextEffect::UNKNOWN, |text| TextEffect::of(&text));
+            .map_or(TextEffect::UNKNOWN, |query| TextEffect::of(&query.text));
         take_text(slot, effect, in_transaction);
     } else {
         slot.notes.flags.set(Flags::DIRTY | Flags::UNPROBED);
@@ -250,19 +322,9 @@ where
     fn metadata_lookup(
         &mut self,
     ) -> &mut <Self::Backend as diesel::sql_types::TypeMetadata>::MetadataLookup {
-        use std::ops::DerefMut;
-        self.deref_mut().metadata_lookup()
-    }
-}
-
-impl<C, Changes, Output> UpdateAndFetchResults<Changes, Output> for ShardedConnection<C>
-where
-    C: NodeConnection + UpdateAndFetchResults<Changes, Output>,
-{
-    fn update_and_fetch(&mut self, changeset: Changes) -> QueryResult<Output> {
-        let slot = self.ready()?;
-        slot.conn
-            .update_and_fetch(changeset)
-            .map_err(|error| slot.failed(error))
+        match self.ready() {
+            Ok(slot) => slot.conn.metadata_lookup(),
+            Err(error) => panic!("{error}"),
+        }
     }
 }

@@ -8,7 +8,8 @@ use super::connection::ShardedConnection;
 use super::manager::ShardedConnectionManager;
 use super::transaction::TransactionBuilder;
 use crate::algorithm::{Explanation, Fingerprint, Placement};
-use crate::driver::keyspace::KeyspaceRef;
+use crate::driver::keyspace::{GroupedByPlacement, KeyspaceRef};
+use crate::driver::{TablePlace, TableResult};
 use crate::error::Error;
 use crate::key::{HasShardKey, ToShardKey};
 use crate::name::{KeyspaceName, ShardName};
@@ -185,14 +186,18 @@ impl<C: NodeConnection> Keyspace<C> {
         self.resolve(key).map_err(crate::route::into_caller)?.run(f)
     }
 
-    /// Checks out a connection of a key's shard, whatever the route in force.
+    /// Checks out a connection of a key's shard, whatever the route in force. Sharded tables are those
+    /// of the key on it.
     ///
     /// # Errors
     ///
     /// Those of [`locate`](Self::locate) and of
     /// [`get_on`](ShardedConnectionManager::get_on).
     pub fn get<K: ToShardKey + ?Sized>(&self, key: &K) -> Result<ShardedConnection<C>, Error> {
-        self.manager.get_at(self.keyspace.located(key)?)
+        let at = self.keyspace.located(key)?;
+        let mut conn = self.manager.get_at(at)?;
+        conn.tables = at.tables;
+        Ok(conn)
     }
 
     /// Runs a closure in a transaction on a key's shard; the shard is pinned until it ends.
@@ -215,6 +220,135 @@ impl<C: NodeConnection> Keyspace<C> {
     /// A key that has no shard is answered by [`run`](TransactionBuilder::run).
     pub fn transaction_builder<K: ToShardKey + ?Sized>(&self, key: &K) -> TransactionBuilder<C> {
         TransactionBuilder::new(self.manager.clone(), self.keyspace.located(key))
+    }
+
+    /// The route to the physical tables with a number, on a shard: for jobs that go by table instead of
+    /// by key.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownShard`]; [`Error::UnknownTable`] for a number that is too large, and where the
+    /// keyspace's tables are split into different counts ([`on_table_of`](Self::on_table_of) names
+    /// one).
+    pub fn table_route(&self, shard: impl AsRef<str>, number: u32) -> Result<Route, Error> {
+        self.keyspace.table_route(None, shard.as_ref(), number)
+    }
+
+    /// Runs a closure under the route to the physical tables with a number, on a shard.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sqlite")] fn main() -> Result<(), diesel_sharded::Error> {
+    /// # use diesel::SqliteConnection;
+    /// # use diesel::connection::SimpleConnection;
+    /// # use diesel::prelude::*;
+    /// # use diesel_sharded::blocking::ShardedConnectionManager;
+    /// # use diesel_sharded::{KeyspaceConfig, RuleSpec};
+    /// # diesel::table! { orders (id) { id -> Integer, user_id -> Integer, } }
+    /// # let dir = tempfile::tempdir().expect("a temporary folder");
+    /// # let shards = ShardedConnectionManager::<SqliteConnection>::builder()
+    /// #     .shard("order-0", dir.path().join("o.db").display().to_string())
+    /// #     .keyspace("orders", KeyspaceConfig::new(RuleSpec::hash(["order-0"], 4096))
+    /// #         .table("orders", "user_id", 4))
+    /// #     .build()?;
+    /// # for n in 0..4 {
+    /// #     shards.get_on("order-0")?.batch_execute(&format!(
+    /// #         "CREATE TABLE orders_{n} (id INTEGER PRIMARY KEY, user_id INTEGER NOT NULL)"))?;
+    /// # }
+    /// // `orders` is split into 4 tables, `orders_0` to `orders_3`.
+    /// let keyspace = shards.keyspace("orders")?;
+    /// let rows: i64 = keyspace.on_table("order-0", 3, || {
+    ///     orders::table.count().get_result(&mut shards.get()?)
+    /// })?;
+    /// assert_eq!(rows, 0);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "sqlite"))] fn main() {}
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of the closure, of [`table_route`](Self::table_route), and [`Error::PinnedElsewhere`].
+    pub fn on_table<T, E>(
+        &self,
+        shard: impl AsRef<str>,
+        number: u32,
+        f: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E>
+    where
+        E: From<diesel::result::Error>,
+    {
+        self.table_route(shard, number)
+            .map_err(crate::route::into_caller)?
+            .run(f)
+    }
+
+    /// [`on_table`](Self::on_table) for keyspaces whose tables are split into different counts: the
+    /// number is one of `table`, and of the tables that are split alike.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`on_table`](Self::on_table); [`Error::UnknownTable`] where there is no such table.
+    pub fn on_table_of<T, E>(
+        &self,
+        table: impl AsRef<str>,
+        shard: impl AsRef<str>,
+        number: u32,
+        f: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E>
+    where
+        E: From<diesel::result::Error>,
+    {
+        self.keyspace
+            .table_route(Some(table.as_ref()), shard.as_ref(), number)
+            .map_err(crate::route::into_caller)?
+            .run(f)
+    }
+
+    /// Runs a closure once for each physical table of a logical one, on every shard of the keyspace:
+    /// one after the other, by shard and number, each with a connection of its own. All of them are
+    /// visited whatever becomes of the others, and the answer says what came of each.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownTable`] where the keyspace has no such table; what went wrong with one table is
+    /// in its [`TableResult`].
+    pub fn for_each_table<T, E, F>(
+        &self,
+        table: impl AsRef<str>,
+        mut f: F,
+    ) -> Result<Vec<TableResult<T, E>>, Error>
+    where
+        F: FnMut(&mut ShardedConnection<C>, TablePlace) -> Result<T, E>,
+        E: From<diesel::result::Error>,
+    {
+        let table = table.as_ref();
+        let mut results = Vec::new();
+        for place in self.keyspace.table_places(table)? {
+            let result = self.on_table_of(table, place.shard, place.number, || {
+                let mut conn = self.manager.get().map_err(crate::route::into_caller)?;
+                f(&mut conn, place)
+            });
+            results.push(TableResult::new(place, result));
+        }
+        Ok(results)
+    }
+
+    /// Sorts items by the physical tables of their key, each group with the route to it: for one batch
+    /// per table. Order is kept and nothing is dropped: an item whose key has no placement comes back as
+    /// [`refused`](GroupedByPlacement::refused), with its error.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownKeyspace`] when the keyspace has been removed since it was looked up.
+    pub fn group_by_placement<T, K>(
+        &self,
+        items: impl IntoIterator<Item = T>,
+        key: impl FnMut(&T) -> K,
+    ) -> Result<GroupedByPlacement<T>, Error>
+    where
+        K: ToShardKey,
+    {
+        self.keyspace.group_by_placement(items, key)
     }
 
     /// Sorts items by the shard of their key, for one transaction or one batch per shard. Order is

@@ -231,9 +231,9 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
             }
             if let Some(mut lease) = lease.transpose()? {
                 let read_only = shard.state == ShardState::ReadOnly;
-                lease
-                    .slot_mut()
-                    .set_shard_read_only(read_only)
+                let slot = lease.slot_mut();
+                slot.tables.adopt(shard.tables.as_ref());
+                slot.set_shard_read_only(read_only)
                     .map_err(|source| Error::Database {
                         shard: Some(at.shard),
                         source,

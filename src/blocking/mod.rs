@@ -15,6 +15,8 @@ mod node;
 mod outer;
 mod reload;
 mod retry;
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+mod save_changes;
 mod slot;
 mod transaction;
 mod transaction_manager;
@@ -42,5 +44,6 @@ pub use crate::driver::verify::{
     VerifyReport, VerifyState,
 };
 pub use crate::driver::{
-    IdentityRow, Isolation, NodeInfo, NodeStatus, Outcome, ShardedTmState, Status, TransactionProbe,
+    BindValue, GroupedByPlacement, IdentityRow, Isolation, NodeInfo, NodeStatus, Outcome,
+    QueryText, ShardedTmState, Status, TablePlace, TableResult, TransactionProbe,
 };

@@ -11,7 +11,7 @@ use diesel::result::Error as DieselError;
 
 use super::backend::NodeConnection;
 use super::node::OnReturn;
-use crate::driver::{Flags, Noter, Notes, Room, TransactionProbe, Watch, session};
+use crate::driver::{Flags, Noter, Notes, Rewriter, Room, TransactionProbe, Watch, session};
 use crate::name::{Role, ShardName};
 use crate::telemetry::{HealthCheck, NodeMeters};
 
@@ -26,6 +26,8 @@ pub(crate) struct Slot<C: NodeConnection> {
     home: Option<Box<str>>,
     /// The last user has set an instrumentation, which is not the next one's.
     instrumented: bool,
+    /// Puts physical table names into statements.
+    pub(crate) tables: Rewriter,
     /// Given back when the slot goes, after the connection has been closed.
     _room: Room,
 }
@@ -56,6 +58,7 @@ impl<C: NodeConnection> Slot<C> {
             failures_seen,
             home,
             instrumented: false,
+            tables: Rewriter::default(),
             _room: room,
         }
     }
@@ -138,6 +141,7 @@ impl<C: NodeConnection> Slot<C> {
         if self.notes.flags.any(Flags::CACHE_CHANGED) {
             self.conn
                 .set_prepared_statement_cache_size(CacheSize::Unbounded);
+            self.tables.forget_prepared();
         }
         // Who used the raw connection may have set one there.
         if self.instrumented || self.watch().is_none() {

@@ -68,7 +68,7 @@ pub use source::Format;
 /// | `default_shard` | the shard of a checkout without a route; none by default |
 /// | `startup` | `"lazy"` (default) or `"require"` |
 /// | `shared_database` | `true` lets several shards be one database, for development |
-/// | `pool` | `max_size`, `min_idle`, `connection_timeout`, `connect_timeout`, `idle_timeout`, `max_lifetime`, `alive_bypass` for every node |
+/// | `pool` | `max_size`, `min_idle`, `connection_timeout`, `connect_timeout`, `idle_timeout`, `max_lifetime`, `alive_bypass`, `table_statements` for every node |
 /// | `pools.NAME` | a workload class: the same keys, for a second pool of every node |
 /// | `budget` | `connections_per_server`, `instances` (1), `headroom` (1.0) |
 /// | `shards.NAME` | `url`, `password`, `state`, `pool`, `replicas` (each `url`, `password`, `weight`, `pool`), `migrations` |

@@ -31,6 +31,7 @@ const POOL: &[&str] = &[
     "idle_timeout",
     "max_lifetime",
     "alive_bypass",
+    "table_statements",
 ];
 const BUDGET: &[&str] = &["connections_per_server", "instances", "headroom"];
 const SHARD: &[&str] = &["url", "password", "state", "replicas", "pool", "migrations"];
@@ -164,6 +165,7 @@ fn pool_settings(reader: &mut Reader<'_>, table: Table<'_>) -> PoolConfig {
         idle_timeout: reader.duration_or_never(table, "idle_timeout"),
         max_lifetime: reader.duration_or_never(table, "max_lifetime"),
         alive_bypass: reader.duration(table, "alive_bypass"),
+        table_statements: reader.number(table, "table_statements"),
     }
 }
 

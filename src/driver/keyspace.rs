@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::key::{HasShardKey, ToShardKey, check_keyspace};
 use crate::name::KeyspaceName;
 use crate::route::{Located, Route};
-use crate::topology::{Grouped, KeyspaceEntry, Snapshot, Topology};
+use crate::topology::{Grouped, KeyspaceEntry, Refused, Snapshot, Topology};
 
 /// A keyspace of a topology, found once and followed through its changes.
 #[derive(Clone, Debug)]
@@ -18,6 +18,17 @@ pub(crate) struct KeyspaceRef {
     index: usize,
     /// The topology as it was then: as long as it is, nothing has to be looked up.
     seen: Arc<Snapshot>,
+}
+
+/// What `group_by_placement` answers: nothing is dropped.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct GroupedByPlacement<T> {
+    /// The items of each physical table in the order they came, with the route to it, sorted by shard
+    /// and number.
+    pub by_placement: Vec<(Route, Vec<T>)>,
+    /// The items whose key has no placement, in the order they came.
+    pub refused: Vec<Refused<T>>,
 }
 
 impl KeyspaceRef {
@@ -44,6 +55,18 @@ impl KeyspaceRef {
         }
     }
 
+    pub(crate) fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    pub(crate) fn with_entry<T>(
+        &self,
+        f: impl FnOnce(&Snapshot, &KeyspaceEntry) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.topology
+            .with_current(|snapshot| f(snapshot, self.entry(snapshot)?))
+    }
+
     pub(crate) fn look<T>(&self, f: impl FnOnce(&KeyspaceEntry) -> T) -> Result<T, Error> {
         self.topology
             .with_current(|snapshot| self.entry(snapshot).map(f))
@@ -61,8 +84,8 @@ impl KeyspaceRef {
     #[inline]
     pub(crate) fn located<K: ToShardKey + ?Sized>(&self, key: &K) -> Result<Located, Error> {
         self.topology.with_current(|snapshot| {
-            let shard = self.entry(snapshot)?.locate(key)?.shard();
-            snapshot.locate(shard.as_str())
+            let entry = self.entry(snapshot)?;
+            snapshot.locate_placement(entry, entry.locate(key)?)
         })
     }
 
@@ -96,5 +119,24 @@ impl KeyspaceRef {
         key: impl FnMut(&T) -> K,
     ) -> Result<Grouped<T>, Error> {
         Ok(self.entry(&self.topology.snapshot())?.group(items, key))
+    }
+
+    pub(crate) fn group_by_placement<T, K: ToShardKey>(
+        &self,
+        items: impl IntoIterator<Item = T>,
+        key: impl FnMut(&T) -> K,
+    ) -> Result<GroupedByPlacement<T>, Error> {
+        let snapshot = self.topology.snapshot();
+        let entry = self.entry(&snapshot)?;
+        let mut by_placement = Vec::new();
+        let (groups, refused) = entry.group_by_placement(items, key);
+        for (placement, items) in groups {
+            let at = snapshot.locate_placement(entry, placement)?;
+            by_placement.push((Route::new(self.topology.clone(), at), items));
+        }
+        Ok(GroupedByPlacement {
+            by_placement,
+            refused,
+        })
     }
 }

@@ -3,6 +3,7 @@
 //! what a transaction has come to, how one begins. No file here opens a connection or waits.
 
 mod begin;
+pub(crate) mod binds;
 pub(crate) mod builder;
 pub(crate) mod connect;
 pub(crate) mod fleet;
@@ -18,6 +19,8 @@ mod retry;
 mod room;
 pub(crate) mod session;
 mod status;
+mod table_places;
+mod tables;
 mod text;
 mod transaction_state;
 #[cfg(feature = "r2d2")]
@@ -26,9 +29,11 @@ mod watch;
 
 pub use begin::Isolation;
 pub(crate) use begin::{Begin, BeginOptions};
+pub use binds::{BindValue, QueryText};
 pub use connect::NodeInfo;
 pub(crate) use hooks::{Hook, Hooks, run_hooks};
 pub use identity::IdentityRow;
+pub use keyspace::GroupedByPlacement;
 pub(crate) use notes::{Flags, Noter, Notes};
 pub use probe::TransactionProbe;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "async-sqlite"))]
@@ -36,6 +41,8 @@ pub(crate) use probe::probe;
 pub(crate) use retry::pauses;
 pub(crate) use room::{NodeHealth, Room};
 pub use status::{NodeStatus, Status};
+pub use table_places::{TablePlace, TableResult};
+pub(crate) use tables::{Plan, Rewriter};
 pub(crate) use text::TextEffect;
 pub use transaction_state::{Outcome, ShardedTmState};
 pub(crate) use transaction_state::{believed_depth, forget_savepoints, next_scope, open_depth};

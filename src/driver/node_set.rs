@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::node::NodeState;
 use crate::error::Error;
 use crate::name::WorkloadName;
+use crate::rewrite::TableSet;
 use crate::route::Located;
 use crate::topology::{NodeSpec, ShardState, Snapshot};
 
@@ -33,6 +34,8 @@ pub(crate) struct ShardNodes<N> {
     /// The second pools of the workload classes.
     classes: Vec<Arc<N>>,
     pub(crate) state: ShardState,
+    /// Its tables with physical names, if it has any.
+    pub(crate) tables: Option<Arc<TableSet>>,
 }
 
 impl<N: PoolNode> ShardNodes<N> {
@@ -83,6 +86,7 @@ impl<N: PoolNode> NodeSet<N> {
                         primary: Arc::clone(&nodes.primary),
                         classes: nodes.classes.clone(),
                         state: shard.state,
+                        tables: shard.tables.clone(),
                     },
                     None => ShardNodes {
                         primary: make(None),
@@ -93,6 +97,7 @@ impl<N: PoolNode> NodeSet<N> {
                             .map(|(class, _)| make(Some(*class)))
                             .collect(),
                         state: shard.state,
+                        tables: shard.tables.clone(),
                     },
                 }
             })

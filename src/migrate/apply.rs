@@ -66,6 +66,16 @@ impl Job<'_> {
                     down: Some(script), ..
                 },
                 Direction::Down,
+            ) if script.refused.is_some() => {
+                let reason = script.refused.as_deref().unwrap_or_default();
+                Err(Failure::new(FailureKind::Statement, reason).of_version(&migration.version))
+            }
+            (Body::Sql { up: script, .. }, Direction::Up)
+            | (
+                Body::Sql {
+                    down: Some(script), ..
+                },
+                Direction::Down,
             ) => match &script.statements {
                 // One that was stopped half-way goes on as it began.
                 Some(statements) if !script.in_transaction || done > 0 => {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::options::Options;
 use super::source::{Keyed, MigrationSet, Source};
+use super::templates;
 use crate::config::Config;
 use crate::driver::IdentityRow;
 use crate::error::{ConfigErrors, ConfigProblem, Error};
@@ -276,9 +277,12 @@ impl MigratorBuilder {
                     })
                     .ok()
             });
-            let Some(set) = set.clone() else {
+            let Some(mut set) = set.clone() else {
                 continue;
             };
+            if let Some(tables) = &shard.tables {
+                set = templates::for_tables(&set, tables, kind);
+            }
             targets.push(Target {
                 keyspaces: snapshot
                     .keyspaces()

@@ -62,6 +62,7 @@ mod session;
 mod source;
 mod split;
 mod status;
+mod templates;
 mod work;
 
 pub use any::AnyConnection;

@@ -14,10 +14,12 @@ mod text;
 
 use std::fmt;
 
+use crate::algorithm::Placement;
 use crate::error::Error;
 use crate::name::{ShardName, WorkloadName};
+use crate::rewrite::{TableNumbers, Which};
 use crate::telemetry;
-use crate::topology::{ShardIndex, Snapshot, Topology};
+use crate::topology::{KeyspaceEntry, ShardIndex, Snapshot, Topology};
 
 #[cfg(any(feature = "bb8", feature = "macros"))]
 pub(crate) use future::in_route;
@@ -293,7 +295,25 @@ impl Snapshot {
             index,
             epoch: self.epoch,
             class: None,
+            tables: None,
         }
+    }
+
+    /// Finds the shard of a placement, and the tables of its spread.
+    #[inline]
+    pub(crate) fn locate_placement(
+        &self,
+        keyspace: &KeyspaceEntry,
+        placement: Placement,
+    ) -> Result<Located, Error> {
+        let mut at = self.locate(placement.shard().as_str())?;
+        if keyspace.has_tables {
+            at.tables = Some(TableNumbers {
+                keyspace: keyspace.name,
+                which: Which::Spread(placement.spread()),
+            });
+        }
+        Ok(at)
     }
 
     /// Where this snapshot has a shard that another epoch may have located.

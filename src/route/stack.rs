@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Error;
 use crate::name::{ShardName, WorkloadName};
+use crate::rewrite::TableNumbers;
 use crate::topology::{ShardIndex, TopologyId};
 use entries::Token;
 use thread::Thread;
@@ -39,6 +40,8 @@ pub(crate) struct Located {
     pub(crate) epoch: u64,
     /// The workload class; an entry that names none takes that of the entry beneath it.
     pub(crate) class: Option<WorkloadName>,
+    /// Which physical tables are meant; never taken from the entry beneath.
+    pub(crate) tables: Option<TableNumbers>,
 }
 
 /// Tells the pools of all nodes apart for the life of the process; one that replaces another is

@@ -14,6 +14,7 @@ mod place;
 mod skew;
 mod snapshot;
 mod spec;
+mod tables;
 mod url;
 mod validate;
 

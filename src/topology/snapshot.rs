@@ -2,16 +2,19 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::password::PasswordCommand;
 use super::spec::{ShardState, Startup};
+use super::tables;
 use super::url::DatabaseUrl;
 use super::validate::Problem;
 use crate::algorithm::{Fingerprint, Placement, Rule};
 use crate::error::Error;
 use crate::key::{ShardKey, ToShardKey};
 use crate::name::{KeyspaceName, Role, ShardName, WorkloadName};
+use crate::rewrite::TableSet;
 
 /// How much of an unknown name is repeated in an error.
 const LONGEST_SHOWN: usize = 128;
@@ -71,6 +74,8 @@ pub(crate) struct Shard {
     pub(crate) replicas: Vec<NodeSpec>,
     pub(crate) migrations: Vec<String>,
     pub(crate) state: ShardState,
+    /// Its tables with physical names, if it has any.
+    pub(crate) tables: Option<Arc<TableSet>>,
 }
 
 /// One physical database and how to pool connections to it.
@@ -97,6 +102,7 @@ pub(crate) struct PoolSettings {
     pub(crate) idle_timeout: Option<Duration>,
     pub(crate) max_lifetime: Option<Duration>,
     pub(crate) alive_bypass: Duration,
+    pub(crate) table_statements: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -105,6 +111,8 @@ pub(crate) struct KeyspaceEntry {
     pub(crate) rule: Rule,
     /// Sorted by name.
     pub(crate) tables: Vec<Table>,
+    /// Whether any of them has another name in the databases than in the code.
+    pub(crate) has_tables: bool,
     pub(crate) fingerprint: Fingerprint,
     pub(crate) migrations: Vec<String>,
 }
@@ -118,6 +126,21 @@ pub(crate) struct Table {
     pub(crate) by_rule: bool,
 }
 
+impl Table {
+    /// Whether it has other names in the databases than in the code.
+    pub(crate) fn is_physical(&self) -> bool {
+        self.count > 1 || self.by_rule
+    }
+
+    /// Its schema and its name.
+    pub(crate) fn split_name(&self) -> (Option<&str>, &str) {
+        match self.name.split_once('.') {
+            Some((schema, name)) => (Some(schema), name),
+            None => (None, &self.name),
+        }
+    }
+}
+
 impl Snapshot {
     /// Puts checked parts together. Shard and keyspace names are unique; `default_shard` exists.
     pub(crate) fn new(
@@ -129,6 +152,7 @@ impl Snapshot {
     ) -> Self {
         shards.sort_by_key(|shard| shard.name);
         keyspaces.sort_by_key(|keyspace| keyspace.name);
+        tables::assign(&mut shards, &keyspaces);
         let index: HashMap<_, _, BuildHasherDefault<NameHasher>> = (0u32..)
             .zip(&shards)
             .map(|(i, shard)| (shard.name.as_str(), ShardIndex(i)))

@@ -20,6 +20,7 @@ pub struct PoolConfig {
     pub(crate) idle_timeout: Option<Option<Duration>>,
     pub(crate) max_lifetime: Option<Option<Duration>>,
     pub(crate) alive_bypass: Option<Duration>,
+    pub(crate) table_statements: Option<u32>,
 }
 
 impl PoolConfig {
@@ -38,6 +39,7 @@ impl PoolConfig {
             idle_timeout: self.idle_timeout.or(above.idle_timeout),
             max_lifetime: self.max_lifetime.or(above.max_lifetime),
             alive_bypass: self.alive_bypass.or(above.alive_bypass),
+            table_statements: self.table_statements.or(above.table_statements),
         }
     }
 
@@ -83,6 +85,14 @@ impl PoolConfig {
     /// Defaults to 500 milliseconds; zero checks at every checkout.
     pub fn alive_bypass(mut self, window: Duration) -> Self {
         self.alive_bypass = Some(window);
+        self
+    }
+
+    /// How many prepared statements over sharded tables a connection keeps, each query counting once
+    /// for each physical table it was used on; further ones are prepared for one use. Defaults to
+    /// 256. Statements that name no sharded table are not counted.
+    pub fn table_statements(mut self, statements: u32) -> Self {
+        self.table_statements = Some(statements);
         self
     }
 }

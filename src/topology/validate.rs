@@ -176,6 +176,7 @@ fn assemble(spec: &TopologySpec, nodes: &[Node<'_>]) -> Vec<Shard> {
             replicas: own.map(Node::to_spec).collect(),
             migrations: config.migrations.clone(),
             state: config.state,
+            tables: None,
         });
     }
     shards

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// From left to right. Names, errors and telemetry know only each other.
 const LAYERS: [&[&str]; 9] = [
     &["name", "error", "telemetry", "key"],
-    &["algorithm", "replica"],
+    &["algorithm", "replica", "rewrite"],
     &["topology"],
     &["route"],
     &["config", "web"],

@@ -57,6 +57,7 @@ macro_rules! everywhere {
             production: "production/mod.rs",
             route_text: "route_text.rs",
             routes: "routes.rs",
+            tables: "tables/mod.rs",
             surface: "surface.rs",
             surface_blocking: "surface_blocking.rs",
             threads: "threads.rs",
@@ -104,6 +105,7 @@ mod sqlite {
         sqlite_own: "sqlite_own.rs",
         surface_returning: "surface_returning.rs",
         surface_sqlite: "surface_sqlite.rs",
+        tables_returning: "tables/returning.rs",
     }
 }
 
@@ -121,6 +123,8 @@ mod postgres {
         production_postgres: "production/postgres.rs",
         surface_postgres: "surface_postgres.rs",
         surface_returning: "surface_returning.rs",
+        tables_postgres: "tables/postgres.rs",
+        tables_returning: "tables/returning.rs",
     }
 }
 

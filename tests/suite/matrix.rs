@@ -42,6 +42,13 @@ const NOT_THERE: &[(&str, &str, &str)] = &[
     ),
     ("surface_sqlite::*", "postgres", "of SQLite alone"),
     ("surface_sqlite::*", "mysql", "of SQLite alone"),
+    ("tables_postgres::*", "sqlite", "of PostgreSQL alone"),
+    ("tables_postgres::*", "mysql", "of PostgreSQL alone"),
+    (
+        "tables_returning::*",
+        "mysql",
+        "Diesel has no RETURNING there; upserts by hand: tables::keys",
+    ),
 ];
 
 #[test]

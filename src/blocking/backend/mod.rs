@@ -13,6 +13,9 @@ mod server;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
+use std::any::Any;
+
+use diesel::backend::Backend;
 use diesel::connection::LoadConnection;
 use diesel::migration::MigrationConnection;
 use diesel::query_builder::QueryFragment;
@@ -20,7 +23,7 @@ use diesel::r2d2::R2D2Connection;
 use diesel::{ConnectionResult, QueryResult};
 
 use crate::driver::verify::ScannedKey;
-use crate::driver::{IdentityRow, TransactionProbe};
+use crate::driver::{BindValue, IdentityRow, QueryText, TransactionProbe};
 use crate::topology::UrlKind;
 
 pub use server::ServerInfo;
@@ -103,15 +106,35 @@ pub trait NodeConnection: R2D2Connection + LoadConnection + MigrationConnection 
         each: &mut dyn FnMut(ScannedKey<'_>),
     ) -> QueryResult<()>;
 
-    /// The text of a query, where it can be had cheaply; `None` counts as any text.
+    /// The text of a query.
     ///
-    /// Asked only for statements without a static query id on backends whose client library cannot
-    /// tell whether a transaction is open.
-    fn text_of<T>(&self, query: &T) -> Option<String>
+    /// # Errors
+    ///
+    /// What Diesel says of a query that has none.
+    fn text_of<T>(&self, query: &T) -> QueryResult<QueryText>
     where
-        T: QueryFragment<Self::Backend>,
-    {
-        let _ = query;
-        None
-    }
+        T: QueryFragment<Self::Backend>;
+
+    /// The values that a query binds, in their order.
+    ///
+    /// # Errors
+    ///
+    /// What Diesel says of a value that cannot be sent.
+    fn binds_of<T>(&mut self, query: &T) -> QueryResult<Vec<BindValue>>
+    where
+        T: QueryFragment<Self::Backend>;
+
+    /// Reads the values that Diesel has collected for this backend.
+    fn read_binds(collector: &<Self::Backend as Backend>::BindCollector<'_>) -> Vec<BindValue>;
+
+    /// Hands what Diesel looks types up with to a function; for
+    /// [`sharded_multi_connection!`](crate::sharded_multi_connection).
+    ///
+    /// # Errors
+    ///
+    /// Those of the function.
+    fn with_lookup(
+        &mut self,
+        f: &mut dyn FnMut(&mut dyn Any) -> QueryResult<()>,
+    ) -> QueryResult<()>;
 }

@@ -99,13 +99,13 @@ macro_rules! sharded_multi_connection {
                 }
             }
 
-            fn text_of<T>(&self, query: &T) -> ::core::option::Option<::std::string::String>
+            fn text_of<T>(&self, query: &T) -> ::diesel::QueryResult<$crate::blocking::QueryText>
             where
                 T: ::diesel::query_builder::QueryFragment<<$enum as ::diesel::Connection>::Backend>,
             {
                 type Db = <$enum as ::diesel::Connection>::Backend;
                 type Builder = <Db as ::diesel::backend::Backend>::QueryBuilder;
-                let (mut text, backend) = match self {
+                let (builder, backend) = match self {
                     $(
                         $(#[$cfg])*
                         Self::$variant(_) => (
@@ -114,8 +114,65 @@ macro_rules! sharded_multi_connection {
                         ),
                     )+
                 };
-                query.to_sql(&mut text, &backend).ok()?;
-                ::core::option::Option::Some(::diesel::query_builder::QueryBuilder::finish(text))
+                $crate::blocking::QueryText::of(query, builder, &backend)
+            }
+
+            fn binds_of<T>(
+                &mut self,
+                query: &T,
+            ) -> ::diesel::QueryResult<::std::vec::Vec<$crate::blocking::BindValue>>
+            where
+                T: ::diesel::query_builder::QueryFragment<<$enum as ::diesel::Connection>::Backend>,
+            {
+                type Db = <$enum as ::diesel::Connection>::Backend;
+                type Binds<'a> = <Db as ::diesel::backend::Backend>::BindCollector<'a>;
+                match self {
+                    $(
+                        $(#[$cfg])*
+                        Self::$variant(conn) => {
+                            let backend = Db::$variant(::core::default::Default::default());
+                            let mut collector =
+                                Binds::$variant(::core::default::Default::default());
+                            $crate::blocking::NodeConnection::with_lookup(conn, &mut |lookup| {
+                                ::diesel::query_builder::QueryFragment::<Db>::collect_binds(
+                                    query,
+                                    &mut collector,
+                                    lookup,
+                                    &backend,
+                                )
+                            })?;
+                            ::core::result::Result::Ok(
+                                <Self as $crate::blocking::NodeConnection>::read_binds(&collector),
+                            )
+                        }
+                    )+
+                }
+            }
+
+            fn read_binds(
+                collector: &<<$enum as ::diesel::Connection>::Backend as ::diesel::backend::Backend>::BindCollector<'_>,
+            ) -> ::std::vec::Vec<$crate::blocking::BindValue> {
+                type Binds<'a> =
+                    <<$enum as ::diesel::Connection>::Backend as ::diesel::backend::Backend>::BindCollector<'a>;
+                match collector {
+                    $(
+                        $(#[$cfg])*
+                        Binds::$variant(collector) => {
+                            <$conn as $crate::blocking::NodeConnection>::read_binds(collector)
+                        }
+                    )+
+                }
+            }
+
+            fn with_lookup(
+                &mut self,
+                f: &mut dyn ::core::ops::FnMut(
+                    &mut dyn ::core::any::Any,
+                ) -> ::diesel::QueryResult<()>,
+            ) -> ::diesel::QueryResult<()> {
+                match self {
+                    $($(#[$cfg])* Self::$variant(conn) => $crate::blocking::NodeConnection::with_lookup(conn, f),)+
+                }
             }
 
             fn probe(&mut self) -> $crate::blocking::TransactionProbe {

@@ -1,13 +1,16 @@
+use std::any::Any;
+
+use diesel::backend::Backend;
 use diesel::connection::{
     AnsiTransactionManager, Connection, SimpleConnection, TransactionManager,
 };
 use diesel::mysql::{Mysql, MysqlQueryBuilder};
-use diesel::query_builder::{QueryBuilder, QueryFragment};
+use diesel::query_builder::QueryFragment;
 use diesel::{ConnectionResult, MysqlConnection, QueryResult};
 
 use super::{NodeConnection, ServerInfo};
 use crate::driver::verify::ScannedKey;
-use crate::driver::{IdentityRow, TransactionProbe};
+use crate::driver::{BindValue, IdentityRow, QueryText, TransactionProbe, binds};
 use crate::topology::UrlKind;
 
 impl NodeConnection for MysqlConnection {
@@ -67,12 +70,28 @@ impl NodeConnection for MysqlConnection {
         }
     }
 
-    fn text_of<T>(&self, query: &T) -> Option<String>
+    fn text_of<T>(&self, query: &T) -> QueryResult<QueryText>
     where
         T: QueryFragment<Mysql>,
     {
-        let mut text = MysqlQueryBuilder::new();
-        query.to_sql(&mut text, &Mysql).ok()?;
-        Some(text.finish())
+        QueryText::of(query, MysqlQueryBuilder::new(), &Mysql)
+    }
+
+    fn binds_of<T>(&mut self, query: &T) -> QueryResult<Vec<BindValue>>
+    where
+        T: QueryFragment<Mysql>,
+    {
+        binds::mysql::of_query(query)
+    }
+
+    fn read_binds(collector: &<Mysql as Backend>::BindCollector<'_>) -> Vec<BindValue> {
+        binds::mysql::read(collector)
+    }
+
+    fn with_lookup(
+        &mut self,
+        f: &mut dyn FnMut(&mut dyn Any) -> QueryResult<()>,
+    ) -> QueryResult<()> {
+        f(&mut ())
     }
 }

@@ -1,5 +1,9 @@
+use std::any::Any;
+
+use diesel::backend::Backend;
 use diesel::connection::{AnsiTransactionManager, Connection, SimpleConnection};
-use diesel::pg::Pg;
+use diesel::internal::derives::multiconnection::MultiConnectionHelper;
+use diesel::pg::{Pg, PgQueryBuilder};
 use diesel::query_builder::{AstPass, QueryFragment, QueryId};
 use diesel::serialize::{self, Output, ToSql};
 use diesel::sql_types::Text;
@@ -7,7 +11,7 @@ use diesel::{ConnectionResult, PgConnection, QueryResult};
 
 use super::{NodeConnection, ServerInfo};
 use crate::driver::verify::ScannedKey;
-use crate::driver::{IdentityRow, TransactionProbe, probe, session};
+use crate::driver::{BindValue, IdentityRow, QueryText, TransactionProbe, binds, probe, session};
 use crate::topology::UrlKind;
 
 impl NodeConnection for PgConnection {
@@ -57,6 +61,31 @@ impl NodeConnection for PgConnection {
         probe(self, |conn| {
             let _ = conn.execute_returning_count(&FailsBeforeItIsSent(NoValue));
         })
+    }
+
+    fn text_of<T>(&self, query: &T) -> QueryResult<QueryText>
+    where
+        T: QueryFragment<Pg>,
+    {
+        QueryText::of(query, PgQueryBuilder::new(), &Pg)
+    }
+
+    fn binds_of<T>(&mut self, query: &T) -> QueryResult<Vec<BindValue>>
+    where
+        T: QueryFragment<Pg>,
+    {
+        binds::postgres::of_query(query)
+    }
+
+    fn read_binds(collector: &<Pg as Backend>::BindCollector<'_>) -> Vec<BindValue> {
+        binds::postgres::read(collector)
+    }
+
+    fn with_lookup(
+        &mut self,
+        f: &mut dyn FnMut(&mut dyn Any) -> QueryResult<()>,
+    ) -> QueryResult<()> {
+        f(<Self as MultiConnectionHelper>::to_any(self))
     }
 }
 

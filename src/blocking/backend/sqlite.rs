@@ -1,9 +1,14 @@
+use std::any::Any;
+
+use diesel::backend::Backend;
 use diesel::connection::{AnsiTransactionManager, Connection, SimpleConnection};
+use diesel::query_builder::QueryFragment;
+use diesel::sqlite::{Sqlite, SqliteQueryBuilder};
 use diesel::{ConnectionError, ConnectionResult, QueryResult, SqliteConnection};
 
 use super::{NodeConnection, ServerInfo};
 use crate::driver::verify::ScannedKey;
-use crate::driver::{IdentityRow, TransactionProbe, probe};
+use crate::driver::{BindValue, IdentityRow, QueryText, TransactionProbe, binds, probe};
 use crate::topology::UrlKind;
 
 impl NodeConnection for SqliteConnection {
@@ -61,5 +66,30 @@ impl NodeConnection for SqliteConnection {
         probe(self, |conn| {
             let _ = conn.batch_execute("\0");
         })
+    }
+
+    fn text_of<T>(&self, query: &T) -> QueryResult<QueryText>
+    where
+        T: QueryFragment<Sqlite>,
+    {
+        QueryText::of(query, SqliteQueryBuilder::new(), &Sqlite)
+    }
+
+    fn binds_of<T>(&mut self, query: &T) -> QueryResult<Vec<BindValue>>
+    where
+        T: QueryFragment<Sqlite>,
+    {
+        binds::sqlite::of_query(query)
+    }
+
+    fn read_binds(collector: &<Sqlite as Backend>::BindCollector<'_>) -> Vec<BindValue> {
+        binds::sqlite::read(collector)
+    }
+
+    fn with_lookup(
+        &mut self,
+        f: &mut dyn FnMut(&mut dyn Any) -> QueryResult<()>,
+    ) -> QueryResult<()> {
+        f(&mut ())
     }
 }

@@ -80,6 +80,14 @@ impl<C: NodeConnection> Lease<C> {
     }
 
     #[inline]
+    pub(crate) fn split(&mut self) -> (&mut Slot<C>, &Node<C>) {
+        match &mut self.pooled {
+            Some(pooled) => (pooled, &self.node),
+            None => unreachable!("a lease holds its connection until it is dropped"),
+        }
+    }
+
+    #[inline]
     pub(crate) fn slot(&self) -> &Slot<C> {
         match &self.pooled {
             Some(pooled) => pooled,

@@ -100,6 +100,7 @@ impl<C: NodeConnection> Shared<C> {
         let conn = connect::establish(self).map_err(|failed| state.unconnected(failed))?;
         let home = state.home(self.options.connector.is_some());
         let mut slot = Box::new(Slot::new(conn, room, state.shard(), state.role(), home));
+        slot.tables.limit_prepared(state.settings.table_statements);
         self.prepare(&mut slot)?;
         state.connected();
         Ok(slot)

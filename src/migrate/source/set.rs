@@ -45,6 +45,8 @@ pub(in crate::migrate) struct Script {
     pub(in crate::migrate) checksum: Box<str>,
     /// Runs in one transaction with its entry in the version table.
     pub(in crate::migrate) in_transaction: bool,
+    /// Why it cannot be run on this database.
+    pub(in crate::migrate) refused: Option<Arc<str>>,
 }
 
 impl Migration {
@@ -213,6 +215,7 @@ pub(super) fn script(text: String, kind: UrlKind, in_transaction: bool) -> Resul
         text: text.into(),
         statements: statements.map(Into::into),
         in_transaction: in_transaction && fits,
+        refused: None,
     })
 }
 

@@ -77,6 +77,10 @@ impl Class<'_> {
             idle_timeout,
             max_lifetime,
             alive_bypass: self.pool.alive_bypass.unwrap_or(ordinary.alive_bypass),
+            table_statements: self
+                .pool
+                .table_statements
+                .unwrap_or(ordinary.table_statements),
         }
     }
 }

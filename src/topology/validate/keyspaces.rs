@@ -111,6 +111,7 @@ fn entry(name: &str, config: &KeyspaceConfig, rule: Rule) -> KeyspaceEntry {
         name: KeyspaceName::intern(name),
         fingerprint: rule.fingerprint(&parts),
         rule,
+        has_tables: tables.iter().any(Table::is_physical),
         tables,
         migrations: config.migrations.clone(),
     }

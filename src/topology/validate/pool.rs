@@ -93,6 +93,7 @@ pub(super) fn settle(
             .max_lifetime
             .unwrap_or(Some(Duration::from_secs(30 * 60))),
         alive_bypass: merged.alive_bypass.unwrap_or(Duration::from_millis(500)),
+        table_statements: merged.table_statements.unwrap_or(256),
     };
     if url.is_sqlite_memory() && !url.expose().is_empty() {
         settle_memory(levels, url, &mut settings, findings);

@@ -1,0 +1,169 @@
+//! Migrations over sharded tables: a statement that names one is run once for each physical table of the
+//! shard, with the names of indexes and constraints made unique.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::source::{Body, Migration, MigrationSet, Script};
+use super::split;
+use crate::rewrite::{
+    Analysis, Origin, Parts, Refusal, TableNumbers, TableSet, Template, Which, analyze, owned_names,
+};
+use crate::topology::UrlKind;
+
+/// The indexes that the migrations of a set give to sharded tables, with the table of each: a
+/// `DROP INDEX` does not name it.
+type Indexes = HashMap<String, usize>;
+
+/// The migrations of a database for the tables of its shard. One that cannot be run for each of them
+/// keeps the reason, and fails where it would be run: it may have been, before the table was split.
+pub(super) fn for_tables(
+    set: &Arc<MigrationSet>,
+    tables: &TableSet,
+    kind: UrlKind,
+) -> Arc<MigrationSet> {
+    let indexes = indexes(tables, &set.migrations);
+    let expanded = |script: &Script| match expand(script, tables, &indexes, kind) {
+        Ok(None) => script.clone(),
+        Ok(Some(expanded)) => expanded,
+        Err(problem) => Script {
+            refused: Some(problem.into()),
+            ..script.clone()
+        },
+    };
+    let migrations = set.migrations.iter().map(|migration| {
+        let body = match &migration.body {
+            Body::Sql { up, down } => Body::Sql {
+                up: expanded(up),
+                down: down.as_ref().map(expanded),
+            },
+            Body::Code(code) => Body::Code(Arc::clone(code)),
+        };
+        Migration {
+            body,
+            ..migration.clone()
+        }
+    });
+    Arc::new(MigrationSet {
+        migrations: migrations.collect(),
+        folders: set.folders.clone(),
+    })
+}
+
+/// Reads them off the statements.
+fn indexes(set: &TableSet, migrations: &[Migration]) -> Indexes {
+    let mut indexes = Indexes::new();
+    for migration in migrations {
+        let Body::Sql { up, .. } = &migration.body else {
+            continue;
+        };
+        for statement in up.statements.iter().flat_map(|all| all.iter()) {
+            if let Ok(Analysis::Template(template)) = analyze(set, &statement.text, Origin::Anyone)
+            {
+                indexes.extend(
+                    template
+                        .owned()
+                        .map(|(name, table)| (name.to_owned(), table)),
+                );
+            }
+        }
+    }
+    indexes
+}
+
+/// The script with each statement over a sharded table repeated; `None` where there is none.
+///
+/// # Errors
+///
+/// Which statement cannot be repeated, and why.
+fn expand(
+    script: &Script,
+    set: &TableSet,
+    indexes: &Indexes,
+    kind: UrlKind,
+) -> Result<Option<Script>, String> {
+    let Some(statements) = &script.statements else {
+        return if set.occurs_in(&script.text) {
+            Err("it names a sharded table, and its statements could not be told apart".to_owned())
+        } else {
+            Ok(None)
+        };
+    };
+    let mut expanded = Vec::with_capacity(statements.len());
+    let mut changed = false;
+    for (number, statement) in (1..).zip(statements.iter()) {
+        let template = template(set, indexes, &statement.text)
+            .map_err(|refusal| format!("its statement {number} {}", because(&refusal, set)))?;
+        let Some(template) = template else {
+            expanded.push(statement.clone());
+            continue;
+        };
+        if !template.keys().is_empty() {
+            return Err(format!(
+                "its statement {number} writes rows by their shard key, which belong to one part each: write them in a migration in code, under the route of their key"
+            ));
+        }
+        changed = true;
+        for numbers in parts(set, &template)? {
+            let text = template.render(set, Some(numbers)).map_err(|table| {
+                let table = set.tables()[table].full_name();
+                format!("its statement {number} names {table}, which has no such part")
+            })?;
+            expanded.extend(split::split(&text, kind)?);
+        }
+    }
+    Ok(changed.then(|| Script {
+        text: Arc::clone(&script.text),
+        statements: Some(expanded.into()),
+        in_transaction: script.in_transaction,
+        refused: None,
+    }))
+}
+
+fn template(set: &TableSet, indexes: &Indexes, text: &str) -> Result<Option<Template>, Refusal> {
+    match analyze(set, text, Origin::Anyone)? {
+        Analysis::Template(template) => Ok(Some(template)),
+        Analysis::Untouched if indexes.is_empty() => Ok(None),
+        Analysis::Untouched => owned_names(set, text, indexes),
+    }
+}
+
+/// The physical tables that a statement is run for.
+fn parts(set: &TableSet, template: &Template) -> Result<Vec<TableNumbers>, String> {
+    let Some(table) = template.tables().first().map(|at| &set.tables()[*at]) else {
+        return Ok(Vec::new());
+    };
+    match &table.parts {
+        Parts::Numbered(names) => {
+            let count = u32::try_from(names.len()).unwrap_or(u32::MAX);
+            Ok((0..count)
+                .map(|number| TableNumbers {
+                    keyspace: table.keyspace,
+                    which: Which::Number { number, count },
+                })
+                .collect())
+        }
+        Parts::ByRule(_) => Err(format!(
+            "the parts of {} are named by the rule of keyspace {}: write a statement for each by its physical name",
+            table.full_name(),
+            table.keyspace
+        )),
+    }
+}
+
+fn because(refusal: &Refusal, set: &TableSet) -> String {
+    match refusal {
+        Refusal::Unclear(reason) => {
+            format!("names a sharded table and cannot be run for each of its parts: {reason}")
+        }
+        Refusal::Unbound { one, other } => format!(
+            "names {} and {}, which are not split alike",
+            set.tables()[*one].full_name(),
+            set.tables()[*other].full_name()
+        ),
+        Refusal::KeyExpression { table } => format!(
+            "changes the shard key of {}, so rows would have to move",
+            set.tables()[*table].full_name()
+        ),
+    }
+}

@@ -1,0 +1,290 @@
+//! The tokens of a text, with the bytes each was made of, and which of them bear a sharded name.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use sqlparser::ast::Ident;
+use sqlparser::dialect::{
+    Dialect as ParserDialect, MySqlDialect, PostgreSqlDialect, SQLiteDialect,
+};
+use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
+
+use super::super::{Dialect, TableSet};
+use super::Refusal;
+
+/// The tokens of a text.
+///
+/// Their spans are rewritten: the column of a token is its position in the list plus one. A parser
+/// hands spans on, so each name in a syntax tree says which token it was.
+pub(super) struct Tokens<'t> {
+    pub(super) text: &'t str,
+    pub(super) list: Vec<TokenWithSpan>,
+    ranges: Vec<Range<usize>>,
+    /// Tokens that are a name (or a text that may stand for one) of the set.
+    named: HashSet<usize>,
+}
+
+pub(super) fn parser_dialect(dialect: Dialect) -> &'static dyn ParserDialect {
+    match dialect {
+        Dialect::Sqlite => &SQLiteDialect {},
+        Dialect::Postgres => &PostgreSqlDialect {},
+        Dialect::Mysql => &MySqlDialect {},
+    }
+}
+
+impl<'t> Tokens<'t> {
+    pub(super) fn read(set: &TableSet, text: &'t str) -> Result<Self, Refusal> {
+        if set.dialect == Dialect::Mysql && (text.contains("/*!") || text.contains("/*M!")) {
+            // Which servers run what is in it depends on their version.
+            return Err(Refusal::because("it has an executable comment (/*! .. */)"));
+        }
+        let list = Tokenizer::new(parser_dialect(set.dialect), text)
+            .tokenize_with_location()
+            .map_err(|error| Refusal::because(format!("it cannot be cut into tokens ({error})")))?;
+        let mut tokens = Self {
+            text,
+            ranges: Vec::with_capacity(list.len()),
+            list,
+            named: HashSet::new(),
+        };
+        tokens.locate()?;
+        tokens.find_names(set)?;
+        Ok(tokens)
+    }
+
+    /// Turns lines and columns into bytes, and spans into positions.
+    fn locate(&mut self) -> Result<(), Refusal> {
+        let mut chars = self.text.char_indices().peekable();
+        let (mut line, mut column) = (1, 1);
+        let mut byte_of = |wanted: Location| {
+            while (line, column) < (wanted.line, wanted.column) {
+                let (_, c) = chars.next()?;
+                (line, column) = match c {
+                    '\n' => (line + 1, 1),
+                    _ => (line, column + 1),
+                };
+            }
+            let here = chars.peek().map_or(self.text.len(), |(at, _)| *at);
+            ((line, column) == (wanted.line, wanted.column)).then_some(here)
+        };
+        let mut end = 0;
+        for (position, token) in self.list.iter_mut().enumerate() {
+            let start = byte_of(token.span.start);
+            let range = start.zip(byte_of(token.span.end));
+            let Some((start, stop)) = range.filter(|(start, _)| *start >= end) else {
+                return Err(Refusal::because("it carries the data of a COPY"));
+            };
+            end = stop;
+            self.ranges.push(start..stop);
+            let at = Location {
+                line: 1,
+                column: position as u64 + 1,
+            };
+            token.span = Span { start: at, end: at };
+        }
+        Ok(())
+    }
+
+    fn find_names(&mut self, set: &TableSet) -> Result<(), Refusal> {
+        for position in 0..self.list.len() {
+            match &self.list[position].token {
+                Token::Word(word) => {
+                    let quoted = word.quote_style.is_some();
+                    if set.is_name(&set.dialect.fold(&word.value, quoted)) {
+                        self.named.insert(position);
+                    }
+                    if set.dialect == Dialect::Postgres
+                        && word.value.eq_ignore_ascii_case("u")
+                        && !quoted
+                        && self.text[self.ranges[position].end..].starts_with("&\"")
+                    {
+                        return Err(Refusal::because(
+                            "it has a name with unicode escapes (U&\"..\")",
+                        ));
+                    }
+                }
+                Token::SingleQuotedString(text) if set.dialect == Dialect::Sqlite => {
+                    if set.is_name(text) {
+                        self.named.insert(position);
+                    }
+                }
+                Token::DoubleQuotedString(text) if set.dialect == Dialect::Mysql => {
+                    if set.is_name(text) {
+                        self.named.insert(position);
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.refuse_hidden_code(set)
+    }
+
+    /// Text inside a literal that a server runs as code.
+    fn refuse_hidden_code(&self, set: &TableSet) -> Result<(), Refusal> {
+        let mut first_words: Vec<&str> = Vec::new();
+        for (position, token) in self.list.iter().enumerate() {
+            let source = &self.text[self.ranges[position].clone()];
+            match &token.token {
+                Token::SemiColon => first_words.clear(),
+                Token::Word(word) if word.quote_style.is_none() && first_words.len() < 6 => {
+                    first_words.push(&word.value);
+                }
+                Token::SingleQuotedString(_)
+                | Token::DoubleQuotedString(_)
+                | Token::DollarQuotedString(_)
+                | Token::EscapedStringLiteral(_)
+                    if runs_texts(&first_words) && set.occurs_in(source) =>
+                {
+                    return Err(Refusal::because(
+                        "a text that the server runs as code names a sharded table",
+                    ));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn has_names(&self) -> bool {
+        !self.named.is_empty()
+    }
+
+    /// The tokens that bear a sharded name, in no order.
+    pub(super) fn named(&self) -> impl Iterator<Item = usize> {
+        self.named.iter().copied()
+    }
+
+    pub(super) fn is_named(&self, position: usize) -> bool {
+        self.named.contains(&position)
+    }
+
+    pub(super) fn range(&self, position: usize) -> Range<usize> {
+        self.ranges[position].clone()
+    }
+
+    /// The quote that a name is written in.
+    pub(super) fn quote(&self, position: usize) -> Option<char> {
+        match &self.list[position].token {
+            Token::Word(word) => word.quote_style,
+            Token::SingleQuotedString(_) => Some('\''),
+            Token::DoubleQuotedString(_) => Some('"'),
+            _ => None,
+        }
+    }
+
+    /// The token before a position that is neither blank nor a comment.
+    pub(super) fn before(&self, position: usize) -> Option<usize> {
+        (0..position).rev().find(|at| !self.is_blank(*at))
+    }
+
+    /// The token after a position that is neither blank nor a comment.
+    pub(super) fn after(&self, position: usize) -> Option<usize> {
+        (position + 1..self.list.len()).find(|at| !self.is_blank(*at))
+    }
+
+    /// The first token that is neither blank nor a comment.
+    pub(super) fn after_start(&self) -> Option<usize> {
+        (0..self.list.len()).find(|at| !self.is_blank(*at))
+    }
+
+    fn is_blank(&self, position: usize) -> bool {
+        matches!(self.list[position].token, Token::Whitespace(_))
+    }
+
+    pub(super) fn is_period(&self, position: Option<usize>) -> bool {
+        position.is_some_and(|at| self.list[at].token == Token::Period)
+    }
+
+    /// The position of a bind, from 0, of the token that stands for it.
+    pub(super) fn bind(&self, position: usize) -> Option<usize> {
+        let Token::Placeholder(own) = &self.list[position].token else {
+            return None;
+        };
+        if own != "?" {
+            let number: usize = own.strip_prefix(['?', '$'])?.parse().ok()?;
+            return number.checked_sub(1);
+        }
+        let mut before = 0;
+        for token in &self.list[..position] {
+            if let Token::Placeholder(other) = &token.token {
+                if other != "?" {
+                    // Numbered ones move those without a number.
+                    return None;
+                }
+                before += 1;
+            }
+        }
+        Some(before)
+    }
+}
+
+/// The position of the token that a name was made of.
+pub(super) fn position(ident: &Ident) -> Option<usize> {
+    position_of(ident.span)
+}
+
+pub(super) fn position_of(span: Span) -> Option<usize> {
+    usize::try_from(span.start.column).ok()?.checked_sub(1)
+}
+
+/// Whether a statement with these first words has the server run a text of its own as code.
+fn runs_texts(first_words: &[&str]) -> bool {
+    let is = |at: usize, word: &str| {
+        first_words
+            .get(at)
+            .is_some_and(|found| found.eq_ignore_ascii_case(word))
+    };
+    let any = |words: &[&str]| {
+        first_words
+            .iter()
+            .any(|found| words.iter().any(|word| found.eq_ignore_ascii_case(word)))
+    };
+    is(0, "do")
+        || is(0, "prepare")
+        || is(0, "execute")
+        || (is(0, "create") || is(0, "alter"))
+            && any(&["function", "procedure", "trigger", "event", "routine"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::Dialect;
+    use super::super::samples::set;
+    use super::Tokens;
+
+    #[test]
+    fn every_token_knows_its_bytes() {
+        let text = "SELECT 'ä\n€', \"o\"\"x\" , orders.é FROM\r\n orders -- ünd\n WHERE a = '\u{1F600}' AND orders.b=1";
+        let set = set(Dialect::Postgres);
+        let tokens = Tokens::read(&set, text).expect("readable");
+        let mut joined = String::new();
+        for position in 0..tokens.list.len() {
+            joined.push_str(&text[tokens.range(position)]);
+        }
+        assert_eq!(joined, text);
+        let mut named: Vec<_> = tokens.named().map(|at| &text[tokens.range(at)]).collect();
+        named.sort_unstable();
+        assert_eq!(named, ["orders"; 3]);
+    }
+
+    #[test]
+    fn binds_are_counted_as_the_server_counts_them() {
+        let set = set(Dialect::Sqlite);
+        let bind = |text: &str, nth: usize| {
+            let tokens = Tokens::read(&set, text).expect("readable");
+            let places: Vec<usize> = (0..tokens.list.len())
+                .filter(|at| {
+                    matches!(
+                        tokens.list[*at].token,
+                        sqlparser::tokenizer::Token::Placeholder(_)
+                    )
+                })
+                .collect();
+            tokens.bind(places[nth])
+        };
+        assert_eq!(bind("SELECT '?', ?, ? FROM orders -- ?", 1), Some(1));
+        assert_eq!(bind("SELECT ?3 FROM orders", 0), Some(2));
+        assert_eq!(bind("SELECT ?3, ? FROM orders", 1), None);
+        assert_eq!(bind("SELECT $2 FROM orders", 0), Some(1));
+    }
+}

@@ -1,0 +1,119 @@
+//! What only PostgreSQL has, on physical tables: its query forms, and schemas.
+
+use diesel::connection::SimpleConnection;
+use diesel::prelude::*;
+use diesel_sharded::{Error, KeyspaceConfig, RuleSpec};
+
+use super::backend::{Fleet, Manager};
+use super::tables::surface::{both, through_both};
+use crate::support::ours;
+
+#[path = "../surface/postgres_queries.rs"]
+mod postgres_queries;
+
+mod shop {
+    diesel::table! {
+        shop.orders (id) {
+            id -> BigInt,
+            user_id -> BigInt,
+        }
+    }
+}
+
+mod archive {
+    diesel::table! {
+        archive.orders (id) {
+            id -> BigInt,
+            user_id -> BigInt,
+        }
+    }
+}
+
+mod plain {
+    diesel::table! {
+        orders (id) {
+            id -> BigInt,
+            user_id -> BigInt,
+        }
+    }
+}
+
+fn world() -> (Fleet, Manager) {
+    let fleet = Fleet::new(&["a"]);
+    let conn = &mut fleet.direct("a");
+    let mut batch = "CREATE SCHEMA shop; CREATE SCHEMA archive;".to_owned();
+    for table in [
+        "shop.orders",
+        "shop.orders_0",
+        "shop.orders_1",
+        "archive.orders",
+    ] {
+        batch += &format!("CREATE TABLE {table} (id BIGINT PRIMARY KEY, user_id BIGINT NOT NULL);");
+    }
+    conn.batch_execute(&batch).unwrap();
+    let keyspace = KeyspaceConfig::new(RuleSpec::modulo(["a"])).table("shop.orders", "user_id", 2);
+    let shards = fleet.builder().keyspace("shop", keyspace).build().unwrap();
+    (fleet, shards)
+}
+
+#[test]
+fn the_schema_says_which_table_is_meant() {
+    let (fleet, shards) = world();
+    shards
+        .keyspace("shop")
+        .unwrap()
+        .transaction_for(&1, |conn| {
+            use archive::orders as archived;
+            use shop::orders;
+            diesel::insert_into(orders::table)
+                .values((orders::id.eq(1), orders::user_id.eq(1)))
+                .execute(conn)?;
+            let moved = orders::table
+                .filter(orders::id.eq(1))
+                .insert_into(archived::table)
+                .execute(conn)?;
+            assert_eq!(moved, 1);
+            diesel::update(archived::table)
+                .set(archived::user_id.eq(99))
+                .execute(conn)?;
+            let returned: i64 = diesel::update(orders::table.find(1))
+                .set(orders::id.eq(2))
+                .returning(orders::id)
+                .get_result(conn)?;
+            assert_eq!(returned, 2);
+            diesel::sql_query(
+                "UPDATE shop.orders SET id = orders.id + archived.id FROM archive.orders AS archived WHERE shop.orders.user_id = 1",
+            )
+            .execute(conn)?;
+            let ids: Vec<i64> = orders::table.select(orders::id).order(orders::id).load(conn)?;
+            assert_eq!(ids, [3]);
+            Ok::<_, diesel::result::Error>(())
+        })
+        .unwrap();
+    let conn = &mut fleet.direct("a");
+    let rows = |conn: &mut _, table: &str| super::tables::world::ids_of(conn, table);
+    assert_eq!(rows(conn, "shop.orders_1"), [3]);
+    assert_eq!(rows(conn, "shop.orders"), [0; 0]);
+    assert_eq!(rows(conn, "archive.orders"), [1]);
+}
+
+#[test]
+fn a_name_without_its_schema_is_no_guess() {
+    let (fleet, shards) = world();
+    shards
+        .keyspace("shop")
+        .unwrap()
+        .transaction_for(&1, |conn| {
+            conn.batch_execute("SET LOCAL search_path = archive")?;
+            // The schema of a name without one is that of the session.
+            let error = plain::orders::table.load::<(i64, i64)>(conn).unwrap_err();
+            assert!(
+                matches!(ours(&error), Error::Unrewritable { .. }),
+                "{error:?}"
+            );
+            let archived: Vec<(i64, i64)> = archive::orders::table.load(conn)?;
+            Ok::<_, diesel::result::Error>(assert_eq!(archived, []))
+        })
+        .unwrap();
+    drop(fleet);
+}

@@ -1,0 +1,541 @@
+//! Which tables a route means, and what happens where none does.
+
+use diesel::connection::SimpleConnection;
+use diesel::prelude::*;
+use diesel_sharded::{Error, Route};
+
+use super::super::backend::RAW_WAYS;
+use super::world::{World, invoices, key, lines, orders};
+use super::{Pool, Pooled, Sharded, Visit};
+use crate::support::ours;
+
+fn add(conn: &mut Sharded, id: i64, user_id: i64) -> QueryResult<usize> {
+    diesel::insert_into(orders::table)
+        .values((
+            orders::id.eq(id),
+            orders::user_id.eq(user_id),
+            orders::qty.eq(1),
+        ))
+        .execute(conn)
+}
+
+fn all(conn: &mut Sharded) -> QueryResult<Vec<i64>> {
+    orders::table
+        .select(orders::id)
+        .order(orders::id)
+        .load(conn)
+}
+
+#[test]
+fn each_key_has_its_own_table() {
+    let world = World::new();
+    let keyspace = world.shards.keyspace("orders").unwrap();
+    for user in 0..16 {
+        keyspace
+            .transaction_for(&user, |conn| {
+                add(conn, user, user)?;
+                let found: Vec<i64> = orders::table
+                    .filter(orders::user_id.eq(user))
+                    .select(orders::id)
+                    .load(conn)?;
+                assert_eq!(found, [user]);
+                Ok::<_, Error>(())
+            })
+            .unwrap();
+        // The closure form, and a connection of its own.
+        keyspace
+            .on(&user, || {
+                let mut conn = world.shards.get()?;
+                let rows: i64 = orders::table
+                    .filter(orders::user_id.eq(user))
+                    .count()
+                    .get_result(&mut conn)?;
+                Ok::<_, Error>(assert_eq!(rows, 1))
+            })
+            .unwrap();
+        let own = &mut keyspace.get(&user).unwrap();
+        assert!(all(own).unwrap().contains(&user));
+    }
+    for (shard, first) in [("a", 0), ("b", 1)] {
+        for part in 0..4 {
+            let table = format!("orders_{part}");
+            let expected = [first + 2 * part, first + 2 * part + 8];
+            assert_eq!(world.ids(shard, &table), expected, "{table} of {shard}");
+        }
+    }
+    world.assert_decoys();
+}
+
+#[test]
+fn one_connection_answers_for_each_table_in_turn() {
+    let world = World::new();
+    let keyspace = world.shards.keyspace("orders").unwrap();
+    for part in [0, 1] {
+        keyspace
+            .on_table("a", part, || {
+                add(&mut world.shards.get()?, part.into(), key("a", part.into()))
+            })
+            .unwrap();
+    }
+    let conn = &mut keyspace
+        .on_table("a", 0, || {
+            world.shards.get().map_err(diesel::result::Error::from)
+        })
+        .unwrap();
+    for _ in 0..2 {
+        for part in [0, 1, 0] {
+            let found = keyspace
+                .on_table("a", part, || {
+                    // A static query, a boxed one, text written by hand.
+                    let typed = all(conn)?;
+                    let boxed = orders::table
+                        .select(orders::id)
+                        .into_boxed()
+                        .load::<i64>(conn)?;
+                    assert_eq!(typed, boxed);
+                    let by_hand: i64 = diesel::dsl::sql::<diesel::sql_types::BigInt>(
+                        "SELECT max(orders.id) FROM orders",
+                    )
+                    .get_result(conn)?;
+                    assert_eq!(typed, [by_hand]);
+                    Ok::<_, diesel::result::Error>(typed)
+                })
+                .unwrap();
+            assert_eq!(found, [i64::from(part)]);
+        }
+    }
+    world.assert_decoys();
+}
+
+#[test]
+fn without_a_table_route_nothing_is_sent() {
+    let world = World::new();
+    let refused = |result: QueryResult<usize>, how: &str| {
+        let error = result.expect_err(how);
+        assert!(
+            matches!(ours(&error), Error::NoTableRoute { table, .. } if table == "orders"),
+            "{how}: {error:?}"
+        );
+    };
+    let attempts = |conn: &mut Sharded, how: &str| {
+        refused(all(conn).map(|rows| rows.len()), how);
+        refused(diesel::delete(orders::table).execute(conn), how);
+        refused(
+            diesel::update(orders::table)
+                .set(orders::qty.eq(9))
+                .execute(conn),
+            how,
+        );
+        refused(add(conn, 1, 1), how);
+        refused(diesel::sql_query("DELETE FROM orders").execute(conn), how);
+        refused(conn.batch_execute("DELETE FROM orders").map(|()| 0), how);
+        refused(
+            conn.batch_execute("DELETE FROM notes; DELETE FROM orders")
+                .map(|()| 0),
+            how,
+        );
+    };
+    attempts(&mut world.shards.get_on("a").unwrap(), "no route at all");
+    world
+        .shards
+        .on("a", || {
+            attempts(&mut world.shards.get()?, "a route by name");
+            Ok::<_, Error>(())
+        })
+        .unwrap();
+    world
+        .shards
+        .transaction_on("a", |conn| {
+            attempts(conn, "transaction_on");
+            Ok::<_, Error>(())
+        })
+        .unwrap();
+    let keyspace = world.shards.keyspace("orders").unwrap();
+    // A new entry of the stack takes no tables from the one beneath.
+    keyspace
+        .transaction_for(&0, |conn| {
+            world.shards.on("a", || {
+                attempts(conn, "a route by name inside transaction_for");
+                Ok::<_, Error>(())
+            })?;
+            assert_eq!(all(conn)?, [0; 0]);
+            Ok::<_, Error>(())
+        })
+        .unwrap();
+    keyspace
+        .on(&0, || {
+            world.shards.independent(|| {
+                attempts(&mut world.shards.get_on("a")?, "independent");
+                Ok::<_, Error>(())
+            })?;
+            // The route is one to `a`; what `b` has is not its business.
+            attempts(&mut world.shards.get_on("b")?, "another shard by name");
+            Ok::<_, Error>(())
+        })
+        .unwrap();
+    // Another keyspace has other numbers.
+    world
+        .shards
+        .keyspace("billing")
+        .unwrap()
+        .on(&0, || {
+            attempts(&mut world.shards.get()?, "a key of another keyspace");
+            let rows: i64 = invoices::table
+                .count()
+                .get_result(&mut world.shards.get()?)?;
+            Ok::<_, Error>(assert_eq!(rows, 0))
+        })
+        .unwrap();
+    world.assert_decoys();
+    assert_eq!(world.ids("a", "orders_0"), [0; 0]);
+}
+
+#[test]
+fn unsharded_tables_need_no_table_route() {
+    use super::world::notes;
+    let world = World::new();
+    let conn = &mut world.shards.get_on("a").unwrap();
+    diesel::insert_into(notes::table)
+        .values((notes::id.eq(1), notes::orders.eq(7)))
+        .execute(conn)
+        .unwrap();
+    let column: Vec<i64> = notes::table.select(notes::orders).load(conn).unwrap();
+    assert_eq!(column, [7]);
+    conn.batch_execute("UPDATE notes SET orders = 8 /* orders */; SELECT 'orders'")
+        .unwrap();
+    let physical: i64 =
+        diesel::dsl::sql::<diesel::sql_types::BigInt>("SELECT count(*) FROM orders_1")
+            .get_result(conn)
+            .unwrap();
+    assert_eq!(physical, 0);
+}
+
+#[test]
+fn the_raw_connection_is_out_of_reach_under_a_table_route() {
+    let world = World::new();
+    let keyspace = world.shards.keyspace("orders").unwrap();
+    for (name, way) in RAW_WAYS {
+        keyspace
+            .transaction_for(&0, |conn| {
+                let mut visited = false;
+                let mut visit = |_: &mut super::super::backend::Raw<'_>| {
+                    visited = true;
+                    Ok(())
+                };
+                let visit: &mut Visit<'_> = &mut visit;
+                let outcome =
+                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| way(conn, visit)));
+                match outcome {
+                    Ok(answer) => {
+                        let error = answer.expect_err(name);
+                        assert!(matches!(ours(&error), Error::Unrewritable { .. }), "{name}");
+                    }
+                    Err(panic) => {
+                        let said = panic.downcast_ref::<String>().expect("a text");
+                        assert!(said.contains("raw connection"), "{name}: {said}");
+                    }
+                }
+                assert!(!visited, "{name}");
+                // A route without tables opens the way.
+                world
+                    .shards
+                    .on("a", || way(conn, &mut |raw| raw.batch_execute("SELECT 1")))?;
+                all(conn)?;
+                Ok::<_, Error>(())
+            })
+            .unwrap();
+    }
+    // Where no keyspace of the shard is split, there is nothing to guard.
+    let conn = &mut world.shards.get_on("a").unwrap();
+    conn.inner().unwrap().batch_execute("SELECT 1").unwrap();
+}
+
+#[test]
+fn handles_of_an_outer_pool_follow_the_route() {
+    let world = World::new();
+    let keyspace = world.shards.keyspace("orders").unwrap();
+    let pool: Pool = world.shards.clone().into_pool();
+    for part in [2, 3, 2] {
+        keyspace
+            .on_table("b", part, || {
+                let conn: &mut Pooled = &mut pool.get().unwrap();
+                diesel::insert_into(orders::table)
+                    .values((
+                        orders::id.eq(i64::from(part) + 10 * count(conn)?),
+                        orders::user_id.eq(key("b", part.into())),
+                        orders::qty.eq(1),
+                    ))
+                    .execute(conn)
+            })
+            .unwrap();
+    }
+    fn count(conn: &mut Pooled) -> QueryResult<i64> {
+        orders::table.count().get_result(conn)
+    }
+    assert_eq!(world.ids("b", "orders_2"), [2, 12]);
+    assert_eq!(world.ids("b", "orders_3"), [3]);
+    world.assert_decoys();
+}
+
+#[test]
+fn numbers_that_do_not_exist_are_refused() {
+    let world = World::new();
+    let orders = world.shards.keyspace("orders").unwrap();
+    // `events` is split otherwise, so a number alone may mean two things.
+    let unknown = |result: Result<Route, Error>| {
+        let error = result.unwrap_err();
+        assert!(matches!(error, Error::UnknownTable { .. }), "{error:?}");
+        error.to_string()
+    };
+    assert!(unknown(orders.table_route("a", 0)).contains("on_table_of"));
+    let billing = world.shards.keyspace("billing").unwrap();
+    assert!(unknown(billing.table_route("a", 4)).contains("there are 4"));
+    assert!(matches!(
+        billing.table_route("c", 0),
+        Err(Error::UnknownShard { .. })
+    ));
+    let absent = orders.on_table_of("none", "a", 0, || Ok::<_, Error>(()));
+    assert!(matches!(absent, Err(Error::UnknownTable { .. })));
+    orders
+        .on_table_of("events", "a", 1, || {
+            let conn = &mut world.shards.get()?;
+            let rows: i64 = super::world::events::table.count().get_result(conn)?;
+            assert_eq!(rows, 0);
+            // The number is one of `events`, not of `orders`.
+            let error = all(conn).unwrap_err();
+            assert!(matches!(ours(&error), Error::NoTableRoute { .. }));
+            Ok::<_, Error>(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_route_with_tables_travels_as_text() {
+    let world = World::new();
+    let keyspace = world.shards.keyspace("orders").unwrap();
+    keyspace
+        .transaction_for(&key("b", 3), |conn| add(conn, 5, key("b", 3)))
+        .unwrap();
+    let by_key = keyspace.route(&key("b", 3)).unwrap().to_string();
+    assert_eq!(by_key, "v1;shard=b;tables=orders.s3");
+    let by_number = world
+        .shards
+        .keyspace("billing")
+        .unwrap()
+        .table_route("a", 2)
+        .unwrap()
+        .to_string();
+    assert_eq!(by_number, "v1;shard=a;tables=billing.n2.4");
+    for text in [by_key.as_str(), &by_number] {
+        let route = world.shards.parse_route(text).unwrap();
+        assert_eq!(route.to_string(), text);
+    }
+    world
+        .shards
+        .parse_route(&by_key)
+        .unwrap()
+        .run(|| {
+            let found = all(&mut world.shards.get()?)?;
+            Ok::<_, Error>(assert_eq!(found, [5]))
+        })
+        .unwrap();
+    for text in [
+        "v1;shard=a;tables=orders",
+        "v1;shard=a;tables=orders.",
+        "v1;shard=a;tables=orders.3",
+        "v1;shard=a;tables=orders.sx",
+        "v1;shard=a;tables=orders.n1",
+        "v1;shard=a;tables=orders.n9.4",
+        "v1;shard=a;tables=orders.n0.5",
+        "v1;shard=a;tables=orders.s1;tables=orders.s1",
+    ] {
+        let error = world.shards.parse_route(text).unwrap_err();
+        assert!(
+            matches!(error, Error::InvalidRoute { .. }),
+            "{text}: {error:?}"
+        );
+    }
+    assert!(matches!(
+        world.shards.parse_route("v1;shard=a;tables=none.s1"),
+        Err(Error::UnknownKeyspace { .. })
+    ));
+    // A captured route has its tables too.
+    let captured = keyspace
+        .on(&key("b", 3), || Ok::<_, Error>(Route::capture()))
+        .unwrap();
+    let found = std::thread::scope(|scope| {
+        let shards = &world.shards;
+        scope
+            .spawn(move || captured.run(|| Ok::<_, Error>(all(&mut shards.get()?)?)))
+            .join()
+            .unwrap()
+    });
+    assert_eq!(found.unwrap(), [5]);
+}
+
+#[test]
+fn a_job_visits_every_table_and_says_what_came_of_each() {
+    let world = World::new();
+    let keyspace = world.shards.keyspace("orders").unwrap();
+    for user in 0..16 {
+        keyspace
+            .transaction_for(&user, |conn| add(conn, user, user))
+            .unwrap();
+    }
+    let results = keyspace
+        .for_each_table("orders", |conn, place| {
+            if (place.shard.as_str(), place.number) == ("a", 2) {
+                return Err(diesel::result::Error::RollbackTransaction);
+            }
+            diesel::delete(orders::table.filter(orders::id.lt(8))).execute(conn)
+        })
+        .unwrap();
+    let told: Vec<(String, u32, Option<usize>)> = results
+        .iter()
+        .map(|one| {
+            (
+                one.place.shard.to_string(),
+                one.place.number,
+                one.result.as_ref().ok().copied(),
+            )
+        })
+        .collect();
+    let mut expected = Vec::new();
+    for shard in ["a", "b"] {
+        for number in 0..4 {
+            let rows = ((shard, number) != ("a", 2)).then_some(1);
+            expected.push((shard.to_owned(), number, rows));
+        }
+    }
+    assert_eq!(told, expected);
+    assert_eq!(world.ids("a", "orders_2"), [4, 12]);
+    assert_eq!(world.ids("a", "orders_1"), [10]);
+    assert!(matches!(
+        keyspace.for_each_table("none", |_, _| Ok::<_, Error>(())),
+        Err(Error::UnknownTable { .. })
+    ));
+    world.assert_decoys();
+}
+
+#[test]
+fn rows_are_grouped_by_table_for_one_batch_each() {
+    let world = World::new();
+    let keyspace = world.shards.keyspace("orders").unwrap();
+    let grouped = keyspace
+        .group_by_placement((1..=9).rev(), |id: &i64| (*id != 4).then_some(*id))
+        .unwrap();
+    assert_eq!(grouped.refused.len(), 1);
+    assert_eq!((grouped.refused[0].index, grouped.refused[0].item), (5, 4));
+    let mut seen = 0;
+    for (route, ids) in grouped.by_placement {
+        seen += ids.len();
+        let rows: Vec<_> = ids
+            .iter()
+            .map(|id| {
+                (
+                    orders::id.eq(*id),
+                    orders::user_id.eq(*id),
+                    orders::qty.eq(1),
+                )
+            })
+            .collect();
+        let written = route
+            .run(|| {
+                diesel::insert_into(orders::table)
+                    .values(rows)
+                    .execute(&mut world.shards.get()?)
+            })
+            .unwrap();
+        assert_eq!(written, ids.len());
+    }
+    assert_eq!(seen, 8);
+    assert_eq!(world.ids("a", "orders_1"), [2]);
+    assert_eq!(world.ids("b", "orders_0"), [1, 9]);
+    assert_eq!(world.ids("b", "orders_1"), [3]);
+    world.assert_decoys();
+}
+
+#[test]
+fn a_batch_of_mixed_keys_is_refused_as_a_whole() {
+    let world = World::new();
+    let keyspace = world.shards.keyspace("orders").unwrap();
+    let rows: Vec<_> = (1..=9)
+        .map(|id: i64| (orders::id.eq(id), orders::user_id.eq(id), orders::qty.eq(1)))
+        .collect();
+    let error = keyspace
+        .transaction_for(&1, |conn| {
+            diesel::insert_into(orders::table)
+                .values(&rows)
+                .execute(conn)
+        })
+        .unwrap_err();
+    assert!(
+        matches!(ours(&error), Error::WrongTable { table, .. } if table == "orders"),
+        "{error:?}"
+    );
+    for shard in ["a", "b"] {
+        for part in 0..4 {
+            assert_eq!(world.ids(shard, &format!("orders_{part}")), [0; 0]);
+        }
+    }
+    world.assert_decoys();
+}
+
+#[test]
+fn bound_tables_move_together() {
+    let world = World::new();
+    let keyspace = world.shards.keyspace("orders").unwrap();
+    for user in [0, 2] {
+        keyspace
+            .transaction_for(&user, |conn| {
+                add(conn, user, user)?;
+                diesel::insert_into(lines::table)
+                    .values((
+                        lines::id.eq(user),
+                        lines::user_id.eq(user),
+                        lines::order_id.eq(user),
+                    ))
+                    .execute(conn)
+            })
+            .unwrap();
+        let joined: Vec<(i64, i64)> = keyspace
+            .on(&user, || {
+                orders::table
+                    .inner_join(lines::table.on(lines::order_id.eq(orders::id)))
+                    .select((orders::id, lines::id))
+                    .load(&mut world.shards.get()?)
+            })
+            .unwrap();
+        assert_eq!(joined, [(user, user)]);
+    }
+    let unbound = |text: &str| {
+        keyspace
+            .on(&0, || {
+                diesel::sql_query(text).execute(&mut world.shards.get()?)
+            })
+            .unwrap_err()
+    };
+    for text in [
+        "SELECT 1 FROM orders JOIN events ON events.id = orders.id",
+        "SELECT 1 FROM orders, invoices",
+        "DELETE FROM orders WHERE id IN (SELECT id FROM invoices)",
+    ] {
+        let error = unbound(text);
+        assert!(
+            matches!(ours(&error), Error::UnboundTables { .. }),
+            "{text}: {error:?}"
+        );
+    }
+    // An unsharded table may be joined.
+    let joined: i64 = keyspace
+        .on(&0, || {
+            use super::world::notes;
+            orders::table
+                .left_join(notes::table.on(notes::orders.eq(orders::id)))
+                .count()
+                .get_result(&mut world.shards.get()?)
+        })
+        .unwrap();
+    assert_eq!(joined, 1);
+    world.assert_decoys();
+}
