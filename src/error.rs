@@ -2,16 +2,17 @@
 
 mod cause;
 mod config;
+mod display;
 mod through_diesel;
 
 use std::error::Error as StdError;
-use std::fmt;
 use std::time::Duration;
 
 use crate::name::{KeyspaceName, Role, ShardName, WorkloadName};
 
 pub use cause::{RollbackReason, UnavailableCause};
 pub use config::{ConfigErrors, ConfigProblem};
+use display::{Covered, DidYouMean, Held, Millis, Names, OnShard};
 
 /// Everything this crate can refuse or report.
 ///
@@ -436,80 +437,5 @@ impl Error {
             | Self::UnknownWorkload { .. }
             | Self::Config(_) => None,
         }
-    }
-}
-
-struct Names<'a, T>(&'a [T]);
-
-impl<T: fmt::Display> fmt::Display for Names<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        /// A fleet of a thousand shards must not fill a log line.
-        const SHOWN: usize = 16;
-        if self.0.is_empty() {
-            return f.write_str("none");
-        }
-        for (i, name) in self.0.iter().take(SHOWN).enumerate() {
-            write!(f, "{}{name}", if i == 0 { "" } else { ", " })?;
-        }
-        match self.0.len().saturating_sub(SHOWN) {
-            0 => Ok(()),
-            more => write!(f, " and {more} more"),
-        }
-    }
-}
-
-struct Covered<'a>(&'a Option<String>);
-
-impl fmt::Display for Covered<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(covered) => write!(f, ": {covered}"),
-            None => Ok(()),
-        }
-    }
-}
-
-struct DidYouMean<'a, T>(&'a Option<T>);
-
-impl<T: fmt::Display> fmt::Display for DidYouMean<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(name) => write!(f, ", did you mean {name}?"),
-            None => Ok(()),
-        }
-    }
-}
-
-struct Held<'a>(&'a [ShardName]);
-
-impl fmt::Display for Held<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return Ok(());
-        }
-        write!(
-            f,
-            " (the waiting scope holds a transaction on {})",
-            Names(self.0)
-        )
-    }
-}
-
-struct OnShard<'a>(&'a Option<ShardName>);
-
-impl fmt::Display for OnShard<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(name) => write!(f, " on shard {name}"),
-            None => Ok(()),
-        }
-    }
-}
-
-struct Millis(Duration);
-
-impl fmt::Display for Millis {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ms", self.0.as_millis())
     }
 }

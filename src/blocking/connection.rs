@@ -13,7 +13,9 @@ use super::backend::NodeConnection;
 use super::manager::ShardedConnectionManager;
 use super::node::Lease;
 use super::slot::Slot;
-use crate::driver::{Flags, Hooks, ShardedTmState, TransactionProbe, open_depth};
+use crate::driver::{
+    Flags, Hooks, ShardedTmState, TransactionProbe, open_depth, raw_under_table_route,
+};
 use crate::error::{Error, RollbackReason};
 use crate::key::ToShardKey;
 use crate::name::{Role, ShardName};
@@ -272,17 +274,6 @@ pub(super) struct Ready<'a, C: NodeConnection> {
     /// The physical tables that are meant.
     pub(super) numbers: Option<TableNumbers>,
     pub(super) topology: &'a Topology,
-}
-
-#[cold]
-fn raw_under_table_route(shard: ShardName) -> Error {
-    let error = Error::Unrewritable {
-        shard,
-        statement: "(access to the raw connection)".to_owned(),
-        reason: "the route in force means physical tables, and on the raw connection table names are not rewritten; enter a route without tables first (`on(shard, ..)`)".to_owned(),
-    };
-    telemetry::refused(&error);
-    error
 }
 
 fn status<C: NodeConnection>(slot: &mut Slot<C>) -> &mut TransactionManagerStatus {

@@ -20,7 +20,7 @@ use super::slot::Slot;
 use super::transaction_manager::ShardedTm;
 use crate::driver::{Flags, Noter, Plan, ShardedTmState, TextEffect};
 use crate::error::Error;
-use crate::rewrite::{Rewritten, TableNumbers};
+use crate::rewrite::TableNumbers;
 use crate::route::stack;
 use crate::topology::{Topology, UrlKind};
 
@@ -107,14 +107,9 @@ impl<C: NodeConnection> Connection for ShardedConnection<C> {
         if slot.tables.is_needed()
             && let Some(plan) = plan(slot, topology, numbers, source)?
         {
-            let rewritten = Rewritten {
-                query: source,
-                text: plan.text,
-                keep: plan.keep,
-            };
             return slot
                 .conn
-                .execute_returning_count(&rewritten)
+                .execute_returning_count(&plan.of(source))
                 .map_err(|error| slot.failed(error));
         }
         slot.conn
@@ -190,14 +185,7 @@ where
         let (conn, noter) = slot.split();
         let rows = match plan {
             None => LoadConnection::<B>::load(conn, source),
-            Some(plan) => {
-                let rewritten = Rewritten {
-                    query: source,
-                    text: plan.text,
-                    keep: plan.keep,
-                };
-                LoadConnection::<B>::load(conn, rewritten)
-            }
+            Some(plan) => LoadConnection::<B>::load(conn, plan.of(source)),
         };
         match rows {
             Ok(rows) => Ok(ShardedCursor { rows, noter }),

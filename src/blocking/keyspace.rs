@@ -304,6 +304,15 @@ impl<C: NodeConnection> Keyspace<C> {
             .run(f)
     }
 
+    /// Every physical table of a logical one, by shard and number: what a job goes through.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownTable`] where the keyspace has no such table.
+    pub fn table_places(&self, table: impl AsRef<str>) -> Result<Vec<TablePlace>, Error> {
+        self.keyspace.table_places(table.as_ref())
+    }
+
     /// Runs a closure once for each physical table of a logical one, on every shard of the keyspace:
     /// one after the other, by shard and number, each with a connection of its own. All of them are
     /// visited whatever becomes of the others, and the answer says what came of each.

@@ -42,7 +42,7 @@ pub(crate) use retry::pauses;
 pub(crate) use room::{NodeHealth, Room};
 pub use status::{NodeStatus, Status};
 pub use table_places::{TablePlace, TableResult};
-pub(crate) use tables::{Plan, Rewriter};
+pub(crate) use tables::{Plan, Rewriter, raw_under_table_route};
 pub(crate) use text::TextEffect;
 pub use transaction_state::{Outcome, ShardedTmState};
 pub(crate) use transaction_state::{believed_depth, forget_savepoints, next_scope, open_depth};

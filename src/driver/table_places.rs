@@ -42,12 +42,21 @@ impl KeyspaceRef {
         shard: &str,
         number: u32,
     ) -> Result<Route, Error> {
-        let at = self.with_entry(|snapshot, entry| {
+        let at = self.table_at(table, shard, number)?;
+        Ok(Route::new(self.topology().clone(), at))
+    }
+
+    pub(crate) fn table_at(
+        &self,
+        table: Option<&str>,
+        shard: &str,
+        number: u32,
+    ) -> Result<Located, Error> {
+        self.with_entry(|snapshot, entry| {
             let count =
                 count(entry, table).map_err(|reason| unknown_table(entry, number, reason))?;
             at(snapshot, entry, shard, number, count)
-        })?;
-        Ok(Route::new(self.topology().clone(), at))
+        })
     }
 
     /// All physical tables of a logical one, by shard and number.

@@ -17,9 +17,10 @@ use crate::error::Error;
 use crate::key::{KeyType, ShardKey};
 use crate::name::ShardName;
 use crate::rewrite::{
-    Analysis, KeyUse, KeyWrite, Origin, Refusal, ShardedTable, TableNumbers, TableSet, Template,
-    Which, Written, analyze,
+    Analysis, KeyUse, KeyWrite, Origin, Refusal, Rewritten, ShardedTable, TableNumbers, TableSet,
+    Template, Which, Written, analyze,
 };
+use crate::telemetry;
 use crate::topology::Snapshot;
 
 /// How many bytes of templates a connection keeps; where there are more it starts anew.
@@ -172,7 +173,7 @@ impl Rewriter {
         let template = match analyze(set, &query.text, origin) {
             Ok(Analysis::Template(template)) => Some(template),
             Ok(Analysis::Untouched) => None,
-            Err(refusal) => return Err(refused(refusal, set, shard, &query.text).into()),
+            Err(refusal) => return Err(told(refused(refusal, set, shard, &query.text)).into()),
         };
         let keep_text = template.is_some() && query.text.len() <= KEPT_TEXT;
         let known = Arc::new(Known {
@@ -209,11 +210,11 @@ impl Rewriter {
         let set = Arc::clone(set);
         let text = template.render(&set, numbers).map_err(|table| {
             let table = &set.tables()[table];
-            Error::NoTableRoute {
+            told(Error::NoTableRoute {
                 shard,
                 keyspace: table.keyspace,
                 table: table.full_name(),
-            }
+            })
         })?;
         let keep = known.cacheable && self.may_keep(&text);
         Ok(Plan {
@@ -239,6 +240,15 @@ impl Known {
 }
 
 impl Plan {
+    /// The query with this text in place of its own.
+    pub(crate) fn of<T>(self, query: T) -> Rewritten<T> {
+        Rewritten {
+            query,
+            text: self.text,
+            keep: self.keep,
+        }
+    }
+
     /// Checks that the keys which the statement writes belong to the tables of the route.
     ///
     /// # Errors
@@ -268,7 +278,9 @@ impl Plan {
         snapshot(&|snapshot| {
             for key in template.keys().iter().filter(|key| of_interest(key)) {
                 let table = &self.set.tables()[key.table];
-                WrittenKey { key, table, shard }.check(snapshot, numbers, &binds)?;
+                WrittenKey { key, table, shard }
+                    .check(snapshot, numbers, &binds)
+                    .map_err(told)?;
             }
             Ok(())
         })?;
@@ -370,6 +382,21 @@ fn of_text(wanted: KeyType, text: &str) -> Option<ShardKey<'static>> {
         KeyType::Uuid | KeyType::Date | KeyType::Timestamp => wanted.parse_key(text).ok(),
         _ => None,
     }
+}
+
+/// The raw connection was asked for where statements on it would reach logical names.
+#[cold]
+pub(crate) fn raw_under_table_route(shard: ShardName) -> Error {
+    told(Error::Unrewritable {
+        shard,
+        statement: "(access to the raw connection)".to_owned(),
+        reason: "the route in force means physical tables, and on the raw connection table names are not rewritten; enter a route without tables first (`on(shard, ..)`)".to_owned(),
+    })
+}
+
+fn told(error: Error) -> Error {
+    telemetry::refused(&error);
+    error
 }
 
 #[cold]

@@ -13,13 +13,14 @@ use super::manager::AsyncShardedConnectionManager;
 use super::node::Lease;
 use super::outer::again;
 use super::slot::Slot;
-use crate::driver::{Flags, Hooks, ShardedTmState, open_depth};
+use crate::driver::{Flags, Hooks, ShardedTmState, open_depth, raw_under_table_route};
 use crate::error::{Error, RollbackReason};
 use crate::key::ToShardKey;
 use crate::name::{Role, ShardName};
+use crate::rewrite::TableNumbers;
 use crate::route::{Located, stack};
 use crate::telemetry::{self, Reason};
-use crate::topology::TopologyId;
+use crate::topology::{Topology, TopologyId};
 
 /// A diesel-async connection to one shard, out of the pool of one of its nodes.
 ///
@@ -51,6 +52,8 @@ pub struct AsyncShardedConnection<C: AsyncNodeConnection> {
     pub(super) topology: TopologyId,
     pub(super) lease: Option<Lease<C>>,
     pub(super) by_stack: bool,
+    /// The tables of the key that it was asked for by.
+    pub(super) tables: Option<TableNumbers>,
     /// This is the connection of the `transaction_on` that pins the scope.
     pub(super) owns_pin: bool,
     pub(super) tm: ShardedTmState,
@@ -80,6 +83,7 @@ impl<C: AsyncNodeConnection> AsyncShardedConnection<C> {
             topology,
             lease: Some(lease),
             by_stack,
+            tables: None,
             owns_pin: false,
             tm: ShardedTmState::default(),
             hooks: Hooks::default(),
@@ -92,6 +96,7 @@ impl<C: AsyncNodeConnection> AsyncShardedConnection<C> {
             topology: manager.topology().id(),
             lease: None,
             by_stack: true,
+            tables: None,
             owns_pin: false,
             tm: ShardedTmState::default(),
             hooks: Hooks::default(),
@@ -154,13 +159,20 @@ impl<C: AsyncNodeConnection> AsyncShardedConnection<C> {
     /// stream of notifications, cancel tokens, functions written for the backend's own type.
     ///
     /// What runs on it is not seen by this crate, so the connection is looked at more closely before
-    /// a commit and when it goes back to its pool.
+    /// a commit and when it goes back to its pool. Table names are not rewritten there, so it is out of
+    /// reach while the route in force means physical tables: enter a route without them first
+    /// (`on(shard, ..)`).
     ///
     /// # Errors
     ///
     /// Those of a statement that may not run; see [the checks](Self#checks).
+    /// [`Error::Unrewritable`] under a route that means physical tables.
     pub fn inner(&mut self) -> QueryResult<&mut C> {
+        let tables = self.table_route();
         let slot = self.ready()?;
+        if tables.numbers.is_some() && slot.rewriter().is_needed() {
+            return Err(raw_under_table_route(slot.notes.shard).into());
+        }
         slot.notes.flags.set(Flags::DIRTY | Flags::UNPROBED);
         Ok(&mut slot.conn)
     }
@@ -228,6 +240,21 @@ impl<C: AsyncNodeConnection> AsyncShardedConnection<C> {
         Ok(slot)
     }
 
+    /// Which physical tables are meant.
+    pub(super) fn table_route(&self) -> TableRoute {
+        let routed = || {
+            let at = stack::top(self.topology)?;
+            at.tables.filter(|_| Some(at.shard) == self.shard())
+        };
+        let numbers = self.tables.or_else(routed);
+        TableRoute {
+            numbers,
+            topology: numbers
+                .and(self.lease.as_ref())
+                .map(|lease| lease.node().topology().clone()),
+        }
+    }
+
     /// Why a handle of an outer pool is bound to nothing: each statement says it until the next
     /// checkout.
     fn why_unbound(&self) -> Error {
@@ -288,6 +315,13 @@ impl<C: AsyncNodeConnection> AsyncShardedConnection<C> {
             slot.notes.interrupted(true);
         }
     }
+}
+
+/// The physical tables that a statement means, and where their keys are placed.
+pub(super) struct TableRoute {
+    pub(super) numbers: Option<TableNumbers>,
+    /// There where the numbers are.
+    pub(super) topology: Option<Topology>,
 }
 
 fn check_route(topology: TopologyId, bound: ShardName, watched: bool) -> Result<(), Error> {

@@ -16,14 +16,14 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::backend::AsyncNodeConnection;
-use super::connection::AsyncShardedConnection;
+use super::connection::{AsyncShardedConnection, TableRoute};
 use super::flight::InFlight;
 use super::manager::AsyncShardedConnectionManager;
 #[cfg(feature = "async-postgres")]
 use super::slot::Slot;
 use super::statement::{ExecuteFuture, LoadFuture, ShardedStream};
 use super::transaction_manager::ShardedTm;
-use crate::driver::{Flags, Notes, ShardedTmState, TextEffect};
+use crate::driver::{Flags, Notes, Plan, ShardedTmState, TextEffect, raw_under_table_route};
 use crate::error::Error;
 use crate::route::stack;
 use crate::topology::UrlKind;
@@ -32,8 +32,13 @@ impl<C: AsyncNodeConnection> SimpleAsyncConnection for AsyncShardedConnection<C>
     async fn batch_execute(&mut self, query: &str) -> QueryResult<()> {
         self.bind_for_statement().await?;
         let in_transaction = self.tm.depth() > 0;
+        let tables = self.table_route();
         let slot = self.ready()?;
         take_text(&slot.notes, Some(query), in_transaction);
+        let plan = slot
+            .rewriter()
+            .plan_text(slot.notes.shard, tables.numbers, query)?;
+        let query = plan.as_ref().map_or(query, |plan| plan.text.as_str());
         let flight = InFlight::new::<C>(&slot.notes);
         let result = slot.conn.batch_execute(query).await;
         flight.landed();
@@ -57,12 +62,17 @@ impl<C: AsyncNodeConnection> AsyncConnectionCore for AsyncShardedConnection<C> {
         T::Query: QueryFragment<Self::Backend> + QueryId + 'query,
     {
         let in_transaction = self.tm.depth() > 0;
-        let made = self.ready().map(|slot| {
+        let tables = self.table_route();
+        let made = self.ready().map_err(DieselError::from).and_then(|slot| {
             let query = source.as_query();
             before_statement::<C, _>(&slot.notes, &query, in_transaction);
-            (slot.conn.load(query), InFlight::waiting::<C>(&slot.notes))
+            let rows = match plan::<C, _>(slot, &tables, &query)? {
+                None => slot.conn.load(query),
+                Some(plan) => slot.conn.load(plan.of(query)),
+            };
+            Ok((rows, InFlight::waiting::<C>(&slot.notes)))
         });
-        LoadFuture::new(made.map_err(DieselError::from))
+        LoadFuture::new(made)
     }
 
     fn execute_returning_count<'conn, 'query, T>(
@@ -73,14 +83,16 @@ impl<C: AsyncNodeConnection> AsyncConnectionCore for AsyncShardedConnection<C> {
         T: QueryFragment<Self::Backend> + QueryId + 'query,
     {
         let in_transaction = self.tm.depth() > 0;
-        let made = self.ready().map(|slot| {
+        let tables = self.table_route();
+        let made = self.ready().map_err(DieselError::from).and_then(|slot| {
             before_statement::<C, _>(&slot.notes, &source, in_transaction);
-            (
-                slot.conn.execute_returning_count(source),
-                InFlight::waiting::<C>(&slot.notes),
-            )
+            let count = match plan::<C, _>(slot, &tables, &source)? {
+                None => slot.conn.execute_returning_count(source),
+                Some(plan) => slot.conn.execute_returning_count(plan.of(source)),
+            };
+            Ok((count, InFlight::waiting::<C>(&slot.notes)))
         });
-        ExecuteFuture::new(made.map_err(DieselError::from))
+        ExecuteFuture::new(made)
     }
 }
 
@@ -169,6 +181,7 @@ impl<C: AsyncNodeConnection> AsyncConnection for AsyncShardedConnection<C> {
         if let Some(slot) = self.slot_mut() {
             slot.conn.set_prepared_statement_cache_size(size);
             slot.notes.flags.set(Flags::CACHE_CHANGED);
+            slot.rewriter().forget_prepared();
         }
     }
 }
@@ -183,6 +196,27 @@ impl<C: AsyncNodeConnection> PoolableConnection for AsyncShardedConnection<C> {
     }
 }
 
+/// The text of a query for the tables of the route; `None`: the query is sent as it is.
+fn plan<C, T>(slot: &Slot<C>, tables: &TableRoute, query: &T) -> QueryResult<Option<Plan>>
+where
+    C: AsyncNodeConnection,
+    T: QueryFragment<<C as AsyncConnectionCore>::Backend> + QueryId,
+{
+    let shard = slot.notes.shard;
+    let plan = slot
+        .rewriter()
+        .plan(shard, T::query_id(), tables.numbers, || C::text_of(query))?;
+    if let (Some(plan), Some(topology)) = (&plan, &tables.topology) {
+        plan.check_keys(
+            shard,
+            tables.numbers,
+            |check| topology.with_current(check),
+            || C::binds_of(query),
+        )?;
+    }
+    Ok(plan)
+}
+
 /// A statement whose text is not fixed by its type may be anything, a `BEGIN` included.
 #[inline]
 pub(super) fn before_statement<C, T>(notes: &Notes, source: &T, in_transaction: bool)
@@ -191,7 +225,8 @@ where
     T: QueryFragment<<C as AsyncConnectionCore>::Backend> + QueryId,
 {
     if !T::HAS_STATIC_QUERY_ID {
-        take_text(notes, C::text_of(source).as_deref(), in_transaction);
+        let text = C::text_of(source).ok().map(|query| query.text);
+        take_text(notes, text.as_deref(), in_transaction);
     }
 }
 
@@ -233,7 +268,11 @@ where
         Self: 'changes,
     {
         async move {
+            let tables = self.table_route();
             let slot = self.ready()?;
+            if tables.numbers.is_some() && slot.rewriter().is_needed() {
+                return Err(raw_under_table_route(slot.notes.shard).into());
+            }
             let flight = InFlight::new::<C>(&slot.notes);
             let fetched = slot.conn.update_and_fetch(changeset).await;
             flight.landed();
@@ -253,8 +292,13 @@ mod pipelined {
 
     impl SimpleAsyncConnection for &AsyncShardedConnection<AsyncPgConnection> {
         async fn batch_execute(&mut self, query: &str) -> QueryResult<()> {
+            let tables = self.table_route();
             let slot = self.ready_shared()?;
             take_text(&slot.notes, Some(query), self.tm.depth() > 0);
+            let plan = slot
+                .rewriter()
+                .plan_text(slot.notes.shard, tables.numbers, query)?;
+            let query = plan.as_ref().map_or(query, |plan| plan.text.as_str());
             let flight = InFlight::new::<AsyncPgConnection>(&slot.notes);
             let result = (&mut &slot.conn).batch_execute(query).await;
             flight.landed();
@@ -285,16 +329,19 @@ mod pipelined {
             T::Query: QueryFragment<Self::Backend> + QueryId + 'query,
         {
             let shared: &'a AsyncShardedConnection<_> = self;
-            let made = shared.ready_shared().map(|slot: &'a Slot<_>| {
+            let tables = shared.table_route();
+            let ready = shared.ready_shared().map_err(DieselError::from);
+            let made = ready.and_then(|slot: &'a Slot<_>| {
                 let query = source.as_query();
                 let in_transaction = shared.tm.depth() > 0;
                 before_statement::<AsyncPgConnection, _>(&slot.notes, &query, in_transaction);
-                (
-                    AsyncConnectionCore::load(&mut &slot.conn, query),
-                    InFlight::waiting::<AsyncPgConnection>(&slot.notes),
-                )
+                let rows = match plan(slot, &tables, &query)? {
+                    None => AsyncConnectionCore::load(&mut &slot.conn, query),
+                    Some(plan) => AsyncConnectionCore::load(&mut &slot.conn, plan.of(query)),
+                };
+                Ok((rows, InFlight::waiting::<AsyncPgConnection>(&slot.notes)))
             });
-            LoadFuture::new(made.map_err(DieselError::from))
+            LoadFuture::new(made)
         }
 
         fn execute_returning_count<'conn, 'query, T>(
@@ -305,15 +352,21 @@ mod pipelined {
             T: QueryFragment<Self::Backend> + QueryId + 'query,
         {
             let shared: &'a AsyncShardedConnection<_> = self;
-            let made = shared.ready_shared().map(|slot: &'a Slot<_>| {
+            let tables = shared.table_route();
+            let ready = shared.ready_shared().map_err(DieselError::from);
+            let made = ready.and_then(|slot: &'a Slot<_>| {
                 let in_transaction = shared.tm.depth() > 0;
                 before_statement::<AsyncPgConnection, _>(&slot.notes, &source, in_transaction);
-                (
-                    AsyncConnectionCore::execute_returning_count(&mut &slot.conn, source),
-                    InFlight::waiting::<AsyncPgConnection>(&slot.notes),
-                )
+                let conn = &mut &slot.conn;
+                let count = match plan(slot, &tables, &source)? {
+                    None => AsyncConnectionCore::execute_returning_count(conn, source),
+                    Some(plan) => {
+                        AsyncConnectionCore::execute_returning_count(conn, plan.of(source))
+                    }
+                };
+                Ok((count, InFlight::waiting::<AsyncPgConnection>(&slot.notes)))
             });
-            ExecuteFuture::new(made.map_err(DieselError::from))
+            ExecuteFuture::new(made)
         }
     }
 }

@@ -9,7 +9,8 @@ use super::connection::AsyncShardedConnection;
 use super::manager::AsyncShardedConnectionManager;
 use super::transaction::TransactionBuilder;
 use crate::algorithm::{Explanation, Fingerprint, Placement};
-use crate::driver::keyspace::KeyspaceRef;
+use crate::driver::TablePlace;
+use crate::driver::keyspace::{GroupedByPlacement, KeyspaceRef};
 use crate::error::Error;
 use crate::key::{HasShardKey, ToShardKey};
 use crate::name::{KeyspaceName, ShardName};
@@ -200,7 +201,8 @@ impl<C: AsyncNodeConnection> Keyspace<C> {
         self.manager.on_located(self.keyspace.located(key), f)
     }
 
-    /// Checks out a connection of a key's shard, whatever the route in force.
+    /// Checks out a connection of a key's shard, whatever the route in force. Sharded tables are those
+    /// of the key on it.
     ///
     /// # Errors
     ///
@@ -211,7 +213,12 @@ impl<C: AsyncNodeConnection> Keyspace<C> {
         key: &K,
     ) -> impl Future<Output = Result<AsyncShardedConnection<C>, Error>> + Send + use<'_, C, K> {
         let at = self.keyspace.located(key);
-        async move { self.manager.get_at(at?).await }
+        async move {
+            let at = at?;
+            let mut conn = self.manager.get_at(at).await?;
+            conn.tables = at.tables;
+            Ok(conn)
+        }
     }
 
     /// Runs an async closure in a transaction on a key's shard; the shard is pinned until it ends.
@@ -242,6 +249,92 @@ impl<C: AsyncNodeConnection> Keyspace<C> {
     /// A key that has no shard is answered by [`run`](TransactionBuilder::run).
     pub fn transaction_builder<K: ToShardKey + ?Sized>(&self, key: &K) -> TransactionBuilder<C> {
         TransactionBuilder::new(self.manager.clone(), self.keyspace.located(key))
+    }
+
+    /// The route to the physical tables with a number, on a shard: for jobs that go by table instead of
+    /// by key.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownShard`]; [`Error::UnknownTable`] for a number that is too large, and where the
+    /// keyspace's tables are split into different counts ([`on_table_of`](Self::on_table_of) names
+    /// one).
+    pub fn table_route(&self, shard: impl AsRef<str>, number: u32) -> Result<Route, Error> {
+        self.keyspace.table_route(None, shard.as_ref(), number)
+    }
+
+    /// Runs an async closure under the route to the physical tables with a number, on a shard.
+    ///
+    /// # Errors
+    ///
+    /// Those of the closure, of [`table_route`](Self::table_route), and [`Error::PinnedElsewhere`].
+    pub fn on_table<'a, S, T, E, F>(
+        &'a self,
+        shard: S,
+        number: u32,
+        f: F,
+    ) -> impl Future<Output = Result<T, E>> + Send + use<'a, C, S, T, E, F>
+    where
+        S: AsRef<str>,
+        T: Send + 'a,
+        E: From<diesel::result::Error> + Send + 'a,
+        F: AsyncFnOnce() -> Result<T, E> + SendAsyncFn0<Result<T, E>, Fut: Send> + Send + 'a,
+    {
+        let at = self.keyspace.table_at(None, shard.as_ref(), number);
+        self.manager.on_located(at, f)
+    }
+
+    /// [`on_table`](Self::on_table) for keyspaces whose tables are split into different counts: the
+    /// number is one of `table`, and of the tables that are split alike.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`on_table`](Self::on_table); [`Error::UnknownTable`] where there is no such table.
+    pub fn on_table_of<'a, N, S, T, E, F>(
+        &'a self,
+        table: N,
+        shard: S,
+        number: u32,
+        f: F,
+    ) -> impl Future<Output = Result<T, E>> + Send + use<'a, C, N, S, T, E, F>
+    where
+        N: AsRef<str>,
+        S: AsRef<str>,
+        T: Send + 'a,
+        E: From<diesel::result::Error> + Send + 'a,
+        F: AsyncFnOnce() -> Result<T, E> + SendAsyncFn0<Result<T, E>, Fut: Send> + Send + 'a,
+    {
+        let at = self
+            .keyspace
+            .table_at(Some(table.as_ref()), shard.as_ref(), number);
+        self.manager.on_located(at, f)
+    }
+
+    /// Every physical table of a logical one, by shard and number: what a job goes through.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownTable`] where the keyspace has no such table.
+    pub fn table_places(&self, table: impl AsRef<str>) -> Result<Vec<TablePlace>, Error> {
+        self.keyspace.table_places(table.as_ref())
+    }
+
+    /// Sorts items by the physical tables of their key, each group with the route to it: for one batch
+    /// per table. Order is kept and nothing is dropped: an item whose key has no placement comes back as
+    /// [`refused`](GroupedByPlacement::refused), with its error.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownKeyspace`] when the keyspace has been removed since it was looked up.
+    pub fn group_by_placement<T, K>(
+        &self,
+        items: impl IntoIterator<Item = T>,
+        key: impl FnMut(&T) -> K,
+    ) -> Result<GroupedByPlacement<T>, Error>
+    where
+        K: ToShardKey,
+    {
+        self.keyspace.group_by_placement(items, key)
     }
 
     /// Sorts items by the shard of their key, for one transaction or one batch per shard. Order is

@@ -243,6 +243,7 @@ impl<C: AsyncNodeConnection> AsyncShardedConnectionManager<C> {
             if lease.slot().notes.flags.any(Flags::SHARD_READ_ONLY) {
                 return Ok(found.into_doubtful());
             }
+            lease.slot().rewriter().adopt(shard.tables.as_ref());
             node.meters().checkout(reason, true);
         }
         Ok(found)
@@ -256,10 +257,11 @@ impl<C: AsyncNodeConnection> AsyncShardedConnectionManager<C> {
     ) -> Result<Lease<C>, Error> {
         loop {
             // The nodes as they are now are looked at only for a moment, not while we wait.
-            let (node, state) = {
+            let (node, state, tables) = {
                 let nodes = self.nodes()?;
                 let shard = nodes.shard(at)?;
-                (Arc::clone(shard.pool(at.class)?), shard.state)
+                let node = Arc::clone(shard.pool(at.class)?);
+                (node, shard.state, shard.tables.clone())
             };
             if state == ShardState::Offline {
                 let error = Error::ShardOffline { shard: at.shard };
@@ -275,9 +277,9 @@ impl<C: AsyncNodeConnection> AsyncShardedConnectionManager<C> {
             }
             if let Some(mut lease) = lease.transpose()? {
                 let read_only = state == ShardState::ReadOnly;
-                lease
-                    .slot_mut()
-                    .set_shard_read_only(read_only)
+                let slot = lease.slot_mut();
+                slot.rewriter().adopt(tables.as_ref());
+                slot.set_shard_read_only(read_only)
                     .await
                     .map_err(|source| Error::Database {
                         shard: Some(at.shard),

@@ -36,5 +36,6 @@ pub use transaction::TransactionBuilder;
 pub use transaction_manager::ShardedTm;
 
 pub use crate::driver::{
-    IdentityRow, Isolation, NodeInfo, NodeStatus, Outcome, ShardedTmState, Status, TransactionProbe,
+    BindValue, GroupedByPlacement, IdentityRow, Isolation, NodeInfo, NodeStatus, Outcome,
+    QueryText, ShardedTmState, Status, TablePlace, TransactionProbe,
 };

@@ -1,6 +1,6 @@
 //! One physical connection and what is known about its state.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use diesel::QueryResult;
@@ -16,7 +16,8 @@ use super::backend::{AsyncNodeConnection, CommitRefused};
 use super::flight::InFlight;
 use super::node::Room;
 use crate::driver::{
-    Flags, IdentityRow, NodeHealth, Noter, Notes, TransactionProbe, Watch, believed_depth, session,
+    Flags, IdentityRow, NodeHealth, Noter, Notes, Rewriter, TransactionProbe, Watch,
+    believed_depth, session,
 };
 use crate::name::{Role, ShardName};
 use crate::telemetry::{HealthCheck, NodeMeters};
@@ -47,11 +48,18 @@ pub(crate) struct Slot<C: AsyncNodeConnection> {
     home: Option<Box<str>>,
     /// The last user has set an instrumentation, which is not the next one's.
     instrumented: bool,
+    /// Puts physical table names into statements; never waited for.
+    pub(crate) tables: Mutex<Rewriter>,
     /// Given back when the slot goes, after the connection has been closed.
     _room: Room,
 }
 
 impl<C: AsyncNodeConnection> Slot<C> {
+    /// The rewriter. Nobody holds it for longer than it takes to make one text.
+    pub(crate) fn rewriter(&self) -> MutexGuard<'_, Rewriter> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn new(
         mut conn: C,
         room: Room,
@@ -78,6 +86,7 @@ impl<C: AsyncNodeConnection> Slot<C> {
             failures_seen,
             home,
             instrumented: false,
+            tables: Mutex::default(),
             _room: room,
         }
     }
@@ -311,6 +320,7 @@ impl<C: AsyncNodeConnection> Slot<C> {
         if self.notes.flags.any(Flags::CACHE_CHANGED) {
             self.conn
                 .set_prepared_statement_cache_size(CacheSize::Unbounded);
+            self.rewriter().forget_prepared();
         }
         // Who used the raw connection may have set one there.
         if self.instrumented || self.watch().is_none() {

@@ -26,7 +26,7 @@ use diesel::{ConnectionResult, QueryResult};
 use diesel_async::AnsiTransactionManager;
 use diesel_async::{AsyncConnection, AsyncConnectionCore, TransactionManager};
 
-use crate::driver::{IdentityRow, TransactionProbe};
+use crate::driver::{BindValue, IdentityRow, QueryText, TransactionProbe};
 use crate::error::RollbackReason;
 use crate::topology::{DatabaseUrl, UrlKind};
 
@@ -158,10 +158,21 @@ pub trait AsyncNodeConnection: AsyncConnection + 'static {
         rows: &[IdentityRow],
     ) -> impl Future<Output = QueryResult<()>> + Send;
 
-    /// The text of a query; `None` counts as any text.
+    /// The text of a query.
     ///
-    /// Asked only for statements without a static query id.
-    fn text_of<T>(query: &T) -> Option<String>
+    /// # Errors
+    ///
+    /// What Diesel says of a query that has none.
+    fn text_of<T>(query: &T) -> QueryResult<QueryText>
+    where
+        T: QueryFragment<<Self as AsyncConnectionCore>::Backend>;
+
+    /// The values that a query binds, in their order.
+    ///
+    /// # Errors
+    ///
+    /// What Diesel says of a value that cannot be sent.
+    fn binds_of<T>(query: &T) -> QueryResult<Vec<BindValue>>
     where
         T: QueryFragment<<Self as AsyncConnectionCore>::Backend>;
 }
@@ -185,23 +196,4 @@ where
     let believed = std::mem::take(AnsiTransactionManager::transaction_manager_status_mut(conn));
     *conn.transaction_state() = AnsiTransactionManager::default();
     *AnsiTransactionManager::transaction_manager_status_mut(conn) = believed;
-}
-
-/// [`AsyncNodeConnection::text_of`] for a backend that is a value.
-#[cfg(any(
-    feature = "async-sqlite",
-    feature = "async-postgres",
-    feature = "async-mysql"
-))]
-fn text<B, T>(query: &T, backend: &B) -> Option<String>
-where
-    B: diesel::backend::Backend<QueryBuilder: Default>,
-    T: QueryFragment<B>,
-    B: diesel::backend::DieselReserveSpecialization,
-{
-    use diesel::query_builder::QueryBuilder;
-
-    let mut text = B::QueryBuilder::default();
-    query.to_sql(&mut text, backend).ok()?;
-    Some(text.finish())
 }

@@ -7,7 +7,7 @@ use diesel_async::{
 };
 
 use super::AsyncNodeConnection;
-use crate::driver::{IdentityRow, TransactionProbe, session};
+use crate::driver::{BindValue, IdentityRow, QueryText, TransactionProbe, binds, session};
 use crate::topology::{DatabaseUrl, UrlKind};
 
 impl AsyncNodeConnection for AsyncMysqlConnection {
@@ -71,10 +71,17 @@ impl AsyncNodeConnection for AsyncMysqlConnection {
         super::identity::mysql::write(self, rows).await
     }
 
-    fn text_of<T>(query: &T) -> Option<String>
+    fn text_of<T>(query: &T) -> QueryResult<QueryText>
     where
         T: QueryFragment<Mysql>,
     {
-        super::text(query, &Mysql)
+        QueryText::of(query, diesel::mysql::MysqlQueryBuilder::default(), &Mysql)
+    }
+
+    fn binds_of<T>(query: &T) -> QueryResult<Vec<BindValue>>
+    where
+        T: QueryFragment<Mysql>,
+    {
+        binds::mysql::of_query(query)
     }
 }

@@ -11,7 +11,9 @@ use diesel_async::{
 };
 
 use super::{AsyncNodeConnection, CommitRefused};
-use crate::driver::{IdentityRow, TransactionProbe, believed_depth, session};
+use crate::driver::{
+    BindValue, IdentityRow, QueryText, TransactionProbe, believed_depth, binds, session,
+};
 use crate::error::RollbackReason;
 use crate::replica::statement_failure;
 use crate::topology::{DatabaseUrl, UrlKind};
@@ -123,11 +125,18 @@ impl AsyncNodeConnection for AsyncPgConnection {
         super::identity::postgres::write(self, rows).await
     }
 
-    fn text_of<T>(query: &T) -> Option<String>
+    fn text_of<T>(query: &T) -> QueryResult<QueryText>
     where
         T: QueryFragment<Pg>,
     {
-        super::text(query, &Pg)
+        QueryText::of(query, diesel::pg::PgQueryBuilder::default(), &Pg)
+    }
+
+    fn binds_of<T>(query: &T) -> QueryResult<Vec<BindValue>>
+    where
+        T: QueryFragment<Pg>,
+    {
+        binds::postgres::of_query(query)
     }
 }
 

@@ -9,7 +9,7 @@ use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
 use diesel_async::{AsyncConnection, SimpleAsyncConnection};
 
 use super::AsyncNodeConnection;
-use crate::driver::{IdentityRow, TransactionProbe, probe};
+use crate::driver::{BindValue, IdentityRow, QueryText, TransactionProbe, binds, probe};
 use crate::topology::UrlKind;
 
 impl AsyncNodeConnection for SyncConnectionWrapper<SqliteConnection> {
@@ -83,11 +83,22 @@ impl AsyncNodeConnection for SyncConnectionWrapper<SqliteConnection> {
         super::identity::sqlite::write(self, rows).await
     }
 
-    fn text_of<T>(query: &T) -> Option<String>
+    fn text_of<T>(query: &T) -> QueryResult<QueryText>
     where
         T: QueryFragment<Sqlite>,
     {
-        super::text(query, &Sqlite)
+        QueryText::of(
+            query,
+            diesel::sqlite::SqliteQueryBuilder::default(),
+            &Sqlite,
+        )
+    }
+
+    fn binds_of<T>(query: &T) -> QueryResult<Vec<BindValue>>
+    where
+        T: QueryFragment<Sqlite>,
+    {
+        binds::sqlite::of_query(query)
     }
 }
 

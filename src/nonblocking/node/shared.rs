@@ -166,6 +166,8 @@ impl<C: AsyncNodeConnection> Shared<C> {
             .map_err(|failed| state.unconnected(failed))?;
         let home = state.home(self.options.connector.is_some());
         let mut slot = Box::new(Slot::new(conn, room, state.shard(), state.role(), home));
+        slot.rewriter()
+            .limit_prepared(state.settings.table_statements);
         let timeout = state.settings.connect_timeout;
         match tokio::time::timeout(timeout, self.prepare(&mut slot)).await {
             Ok(prepared) => prepared?,

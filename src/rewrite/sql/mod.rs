@@ -74,7 +74,7 @@ pub(crate) fn analyze(set: &TableSet, text: &str, origin: Origin) -> Result<Anal
     {
         return bound(set, template);
     }
-    parsed::read(set, tokens)
+    parsed::read(set, &tokens)
 }
 
 /// A quick look: whether any name of the set can be in the text.

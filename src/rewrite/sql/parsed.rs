@@ -14,14 +14,39 @@ use super::{Analysis, Refusal, check_bound};
 /// How deep expressions may be nested; each level costs stack.
 const MAX_DEPTH: usize = 400;
 
+/// What is nested deeper than this is read on a thread with a stack that is large enough for it.
+const DEPTH_OF_A_STACK: usize = 25;
+
+/// What one level takes at most, in builds without optimization.
+const STACK_OF_A_LEVEL: usize = 128 * 1024;
+
 /// Parses a text and resolves every name of the set in it.
-pub(super) fn read(set: &TableSet, tokens: Tokens<'_>) -> Result<Analysis, Refusal> {
-    if depth(&tokens) > MAX_DEPTH {
+pub(super) fn read(set: &TableSet, tokens: &Tokens<'_>) -> Result<Analysis, Refusal> {
+    let depth = depth(tokens);
+    if depth <= DEPTH_OF_A_STACK {
+        return resolve(set, tokens);
+    }
+    if depth > MAX_DEPTH {
         return Err(Refusal::because(
             "it is nested too deeply; use IN (..) or a values list in place of long chains of OR",
         ));
     }
+    std::thread::scope(|scope| {
+        std::thread::Builder::new()
+            .stack_size(STACK_OF_A_LEVEL * (depth + DEPTH_OF_A_STACK))
+            .spawn_scoped(scope, || resolve(set, tokens))
+            .map_err(|error| {
+                Refusal::because(format!("no thread can be started for it ({error})"))
+            })?
+            .join()
+            .unwrap_or_else(|_| Err(Refusal::because("reading it panicked")))
+    })
+}
+
+fn resolve(set: &TableSet, tokens: &Tokens<'_>) -> Result<Analysis, Refusal> {
     let statements = Parser::new(parser_dialect(set.dialect))
+        // The depth has been looked at.
+        .with_recursion_limit(4 * MAX_DEPTH)
         .with_tokens_with_locations(tokens.list.clone())
         .parse_statements()
         .map_err(|error| {
@@ -30,7 +55,7 @@ pub(super) fn read(set: &TableSet, tokens: Tokens<'_>) -> Result<Analysis, Refus
                 without_place(&error.to_string())
             ))
         })?;
-    let mut resolver = Resolver::new(set, &tokens);
+    let mut resolver = Resolver::new(set, tokens);
     for statement in &statements {
         if let ControlFlow::Break(refusal) = statement.visit(&mut resolver) {
             return Err(*refusal);

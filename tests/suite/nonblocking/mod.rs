@@ -171,6 +171,7 @@ backend! {
     runtimes: "runtimes.rs",
     statements: "statements.rs",
     surroundings: "surroundings.rs",
+    tables: "tables.rs",
     transactions: "transactions.rs",
     waiting: "waiting.rs",
 }
@@ -188,6 +189,7 @@ backend! {
     runtimes: "runtimes.rs",
     statements: "statements.rs",
     surroundings: "surroundings.rs",
+    tables: "tables.rs",
     transactions: "transactions.rs",
     waiting: "waiting.rs",
 }
@@ -204,6 +206,7 @@ backend! {
     runtimes: "runtimes.rs",
     statements: "statements.rs",
     surroundings: "surroundings.rs",
+    tables: "tables.rs",
     transactions: "transactions.rs",
     waiting: "waiting.rs",
 }

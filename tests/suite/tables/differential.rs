@@ -31,8 +31,8 @@ const FILL: &str =
     "INSERT INTO {o} (id, user_id, orders, qty) VALUES (1, 1, 7, 5), (2, 1, NULL, 7), (3, 1, 1, 0);
     INSERT INTO {l} (id, user_id, order_id) VALUES (1, 1, 2), (2, 1, 2), (3, 1, 9)";
 
-fn text(template: &str, orders: &str, lines: &str) -> String {
-    template.replace("{o}", orders).replace("{l}", lines)
+fn text(template: &str, orders: &str, parcels: &str) -> String {
+    template.replace("{o}", orders).replace("{l}", parcels)
 }
 
 /// What is asked: counts, so that the order of rows does not matter.
@@ -70,7 +70,7 @@ fn number() -> impl Strategy<Value = String> + Clone {
         .prop_map(str::to_owned),
         (0..9).prop_map(|n: i32| n.to_string()),
         Just("(SELECT max(orders.id) FROM orders)".to_owned()),
-        Just("(SELECT count(*) FROM lines WHERE lines.order_id = orders.id)".to_owned()),
+        Just("(SELECT count(*) FROM parcels WHERE parcels.order_id = orders.id)".to_owned()),
         Just("CASE WHEN orders.qty > 5 THEN orders.orders ELSE 0 END".to_owned()),
         Just("length('orders, \"orders\" and `orders`')".to_owned()),
     ]
@@ -84,8 +84,8 @@ fn condition() -> impl Strategy<Value = String> + Clone {
             number()
         )
             .prop_map(|(a, op, b)| format!("{a} {op} {b}")),
-        Just("EXISTS (SELECT 1 FROM lines WHERE lines.order_id = orders.id)".to_owned()),
-        Just("orders.id IN (SELECT lines.order_id FROM lines)".to_owned()),
+        Just("EXISTS (SELECT 1 FROM parcels WHERE parcels.order_id = orders.id)".to_owned()),
+        Just("orders.id IN (SELECT parcels.order_id FROM parcels)".to_owned()),
         Just("orders.orders IS NULL".to_owned()),
         Just("'orders' = 'orders' /* orders */".to_owned()),
         number().prop_map(|a| format!("{a} BETWEEN 1 AND 5")),
@@ -103,11 +103,11 @@ fn condition() -> impl Strategy<Value = String> + Clone {
 fn step() -> impl Strategy<Value = Step> {
     let source = prop::sample::select(vec![
         "orders",
-        "orders JOIN lines ON lines.order_id = orders.id",
-        "orders LEFT JOIN lines ON lines.order_id = orders.id",
-        "lines, orders",
+        "orders JOIN parcels ON parcels.order_id = orders.id",
+        "orders LEFT JOIN parcels ON parcels.order_id = orders.id",
+        "parcels, orders",
         "(SELECT * FROM orders) orders",
-        "(SELECT id AS order_id FROM orders) lines JOIN orders ON orders.id = lines.order_id",
+        "(SELECT id AS order_id FROM orders) parcels JOIN orders ON orders.id = parcels.order_id",
     ]);
     let query = (number(), source, condition());
     prop_oneof![
@@ -121,7 +121,7 @@ fn step() -> impl Strategy<Value = Step> {
             "SELECT count(*) AS n FROM orders WHERE {condition} GROUP BY orders.user_id HAVING count(orders.id) > 0"
         ))),
         1 => (number(), condition()).prop_map(|(n, condition)| Step::Query(format!(
-            "SELECT count(*) AS n FROM (SELECT orders.id FROM orders WHERE {condition} UNION SELECT lines.id FROM lines WHERE lines.id = {}) u",
+            "SELECT count(*) AS n FROM (SELECT orders.id FROM orders WHERE {condition} UNION SELECT parcels.id FROM parcels WHERE parcels.id = {}) u",
             if n.contains("orders") || n == "qty" { "2".to_owned() } else { n }
         ))),
         2 => (0..9, condition()).prop_map(|(n, condition)| Step::Change(format!(
@@ -133,7 +133,7 @@ fn step() -> impl Strategy<Value = Step> {
             "INSERT INTO orders (id, user_id, orders, qty) VALUES ({id}, 1, {qty}, {qty}), ({id} + 100, 1, NULL, 1)"
         ))),
         1 => (200..300).prop_map(|id| Step::Change(format!(
-            "INSERT INTO orders (id, user_id, orders, qty) SELECT lines.id + {id}, lines.user_id, lines.order_id, 1 FROM lines"
+            "INSERT INTO orders (id, user_id, orders, qty) SELECT parcels.id + {id}, parcels.user_id, parcels.order_id, 1 FROM parcels"
         ))),
         1 => (0..9).prop_map(|n| Step::Change(format!("DELETE FROM orders WHERE orders.qty = {n}"))),
     ]
@@ -142,17 +142,17 @@ fn step() -> impl Strategy<Value = Step> {
 #[test]
 fn random_statements_answer_as_on_a_plain_table() {
     let fleet = Fleet::new(&["a", "plain"]);
-    for (shard, orders, lines) in [
-        ("a", "orders_2", "lines_2"),
-        ("a", "orders", "lines"),
-        ("plain", "orders", "lines"),
+    for (shard, orders, parcels) in [
+        ("a", "orders_2", "parcels_2"),
+        ("a", "orders", "parcels"),
+        ("plain", "orders", "parcels"),
     ] {
         let conn = &mut fleet.direct(shard);
-        conn.batch_execute(&text(CREATE, orders, lines)).unwrap();
+        conn.batch_execute(&text(CREATE, orders, parcels)).unwrap();
     }
     let keyspace = KeyspaceConfig::new(RuleSpec::hash(["a"], 4096))
         .table("orders", "user_id", 4)
-        .table("lines", "user_id", 4);
+        .table("parcels", "user_id", 4);
     let shards = fleet.builder().keyspace("k", keyspace).build().unwrap();
     let keyspace = shards.keyspace("k").unwrap();
     let _route = keyspace.table_route("a", 2).unwrap().enter().unwrap();
@@ -170,13 +170,13 @@ fn random_statements_answer_as_on_a_plain_table() {
     let answered = std::cell::Cell::new(0);
     runner
         .run(&cases, |steps| {
-            for (conn, orders, lines) in [
-                (&mut fleet.direct("a"), "orders_2", "lines_2"),
-                (&mut fleet.direct("plain"), "orders", "lines"),
+            for (conn, orders, parcels) in [
+                (&mut fleet.direct("a"), "orders_2", "parcels_2"),
+                (&mut fleet.direct("plain"), "orders", "parcels"),
             ] {
-                conn.batch_execute(&text("DELETE FROM {o}; DELETE FROM {l}", orders, lines))
+                conn.batch_execute(&text("DELETE FROM {o}; DELETE FROM {l}", orders, parcels))
                     .unwrap();
-                conn.batch_execute(&text(FILL, orders, lines)).unwrap();
+                conn.batch_execute(&text(FILL, orders, parcels)).unwrap();
             }
             let mut routed = shards.get().unwrap();
             let mut direct = fleet.direct("plain");

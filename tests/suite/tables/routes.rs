@@ -5,7 +5,7 @@ use diesel::prelude::*;
 use diesel_sharded::{Error, Route};
 
 use super::super::backend::RAW_WAYS;
-use super::world::{World, invoices, key, lines, orders};
+use super::world::{World, invoices, key, orders, parcels};
 use super::{Pool, Pooled, Sharded, Visit};
 use crate::support::ours;
 
@@ -72,20 +72,20 @@ fn one_connection_answers_for_each_table_in_turn() {
     let keyspace = world.shards.keyspace("orders").unwrap();
     for part in [0, 1] {
         keyspace
-            .on_table("a", part, || {
+            .on_table_of("orders", "a", part, || {
                 add(&mut world.shards.get()?, part.into(), key("a", part.into()))
             })
             .unwrap();
     }
     let conn = &mut keyspace
-        .on_table("a", 0, || {
+        .on_table_of("orders", "a", 0, || {
             world.shards.get().map_err(diesel::result::Error::from)
         })
         .unwrap();
     for _ in 0..2 {
         for part in [0, 1, 0] {
             let found = keyspace
-                .on_table("a", part, || {
+                .on_table_of("orders", "a", part, || {
                     // A static query, a boxed one, text written by hand.
                     let typed = all(conn)?;
                     let boxed = orders::table
@@ -257,7 +257,7 @@ fn handles_of_an_outer_pool_follow_the_route() {
     let pool: Pool = world.shards.clone().into_pool();
     for part in [2, 3, 2] {
         keyspace
-            .on_table("b", part, || {
+            .on_table_of("orders", "b", part, || {
                 let conn: &mut Pooled = &mut pool.get().unwrap();
                 diesel::insert_into(orders::table)
                     .values((
@@ -489,11 +489,11 @@ fn bound_tables_move_together() {
         keyspace
             .transaction_for(&user, |conn| {
                 add(conn, user, user)?;
-                diesel::insert_into(lines::table)
+                diesel::insert_into(parcels::table)
                     .values((
-                        lines::id.eq(user),
-                        lines::user_id.eq(user),
-                        lines::order_id.eq(user),
+                        parcels::id.eq(user),
+                        parcels::user_id.eq(user),
+                        parcels::order_id.eq(user),
                     ))
                     .execute(conn)
             })
@@ -501,8 +501,8 @@ fn bound_tables_move_together() {
         let joined: Vec<(i64, i64)> = keyspace
             .on(&user, || {
                 orders::table
-                    .inner_join(lines::table.on(lines::order_id.eq(orders::id)))
-                    .select((orders::id, lines::id))
+                    .inner_join(parcels::table.on(parcels::order_id.eq(orders::id)))
+                    .select((orders::id, parcels::id))
                     .load(&mut world.shards.get()?)
             })
             .unwrap();

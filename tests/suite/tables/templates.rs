@@ -78,11 +78,8 @@ fn each_part_gets_its_table_and_its_names() {
         &format!("{drop_index}; DROP TABLE plain; DROP TABLE orders"),
     );
     let migrator = migrator(&shards, &folder);
-    migrator
-        .run(&Options::new(), &|_| {})
-        .unwrap()
-        .into_result()
-        .unwrap();
+    let ran = migrator.run(&Options::new(), &|_| {}).unwrap();
+    assert_eq!(ran.into_result().unwrap().shards.len(), 2);
     for shard in ["a", "b"] {
         let conn = &mut fleet.direct(shard);
         for part in 0..3 {
@@ -118,11 +115,10 @@ fn each_part_gets_its_table_and_its_names() {
     }
     assert_eq!(ids_of(&mut fleet.direct("b"), "orders_2"), [5]);
     assert!(migrator.status(&Options::new()).unwrap().is_up_to_date());
-    migrator
+    let reverted = migrator
         .revert(Steps::All, &Options::new(), &|_| {})
-        .unwrap()
-        .into_result()
         .unwrap();
+    assert_eq!(reverted.into_result().unwrap().shards.len(), 2);
     for shard in ["a", "b"] {
         let conn = &mut fleet.direct(shard);
         for table in ["orders_0", "orders_2", "plain"] {

@@ -33,7 +33,7 @@ fn world() -> World {
         let user = key("b", 3);
         conn.batch_execute(&format!(
             "INSERT INTO orders (id, user_id, qty, note) VALUES (1, {user}, 5, 'orders'), (2, {user}, 7, 'it''s orders');
-             INSERT INTO lines (id, user_id, order_id) VALUES (1, {user}, 2);
+             INSERT INTO parcels (id, user_id, order_id) VALUES (1, {user}, 2);
              INSERT INTO notes (id, orders) VALUES (1, 2)"
         ))
     })
@@ -59,7 +59,7 @@ fn forms_of_a_query() {
             vec![7],
         ),
         (
-            "SELECT o.id AS n FROM orders AS o JOIN lines i ON i.order_id = o.id",
+            "SELECT o.id AS n FROM orders AS o JOIN parcels i ON i.order_id = o.id",
             vec![2],
         ),
         (
@@ -67,11 +67,11 @@ fn forms_of_a_query() {
             vec![1, 2],
         ),
         (
-            "SELECT orders.id AS n FROM orders, lines WHERE lines.order_id = orders.id",
+            "SELECT orders.id AS n FROM orders, parcels WHERE parcels.order_id = orders.id",
             vec![2],
         ),
         (
-            "SELECT orders.id AS n FROM orders WHERE EXISTS (SELECT 1 FROM lines WHERE lines.order_id = orders.id)",
+            "SELECT orders.id AS n FROM orders WHERE EXISTS (SELECT 1 FROM parcels WHERE parcels.order_id = orders.id)",
             vec![2],
         ),
         (
@@ -79,7 +79,7 @@ fn forms_of_a_query() {
             vec![2],
         ),
         (
-            "SELECT count(*) AS n FROM (SELECT id FROM orders UNION ALL SELECT id FROM lines) x",
+            "SELECT count(*) AS n FROM (SELECT id FROM orders UNION ALL SELECT id FROM parcels) x",
             vec![3],
         ),
         (
@@ -146,7 +146,7 @@ fn every_verb() {
     );
     assert_eq!(rows("DELETE FROM orders WHERE orders.id = 11"), Ok(1));
     assert_eq!(
-        rows("DELETE FROM orders WHERE orders.id IN (SELECT lines.order_id FROM lines)"),
+        rows("DELETE FROM orders WHERE orders.id IN (SELECT parcels.order_id FROM parcels)"),
         Ok(1)
     );
     assert_eq!(world.ids("b", "orders_3"), [1, 12]);
@@ -163,7 +163,7 @@ fn every_verb() {
         let found = on(&world, |conn| {
             numbers(
                 conn,
-                "UPDATE orders SET qty = 9 WHERE orders.id = 1 RETURNING orders.qty AS n",
+                "UPDATE orders SET qty = 9 WHERE orders.id = 1 RETURNING CAST(orders.qty AS BIGINT) AS n",
             )
         });
         assert_eq!(found, Ok(vec![9]));
@@ -171,7 +171,7 @@ fn every_verb() {
             numbers(
                 conn,
                 &format!(
-                    "INSERT INTO orders (id, user_id, qty) VALUES (1, {}, 1) ON CONFLICT (id) DO UPDATE SET qty = orders.qty + excluded.qty RETURNING orders.qty AS n",
+                    "INSERT INTO orders (id, user_id, qty) VALUES (1, {}, 1) ON CONFLICT (id) DO UPDATE SET qty = orders.qty + excluded.qty RETURNING CAST(orders.qty AS BIGINT) AS n",
                     key("b", 3)
                 ),
             )

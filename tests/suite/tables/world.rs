@@ -1,4 +1,4 @@
-//! The tables of these tests: `orders` and `lines` are bound, `events` is split otherwise, `notes` not at
+//! The tables of these tests: `orders` and `parcels` are bound, `events` is split otherwise, `notes` not at
 //! all.
 
 use diesel::connection::SimpleConnection;
@@ -17,7 +17,7 @@ diesel::table! {
 }
 
 diesel::table! {
-    lines (id) {
+    parcels (id) {
         id -> BigInt,
         user_id -> BigInt,
         order_id -> BigInt,
@@ -45,9 +45,9 @@ diesel::table! {
     }
 }
 
-diesel::allow_tables_to_appear_in_same_query!(orders, lines, events, notes, invoices);
+diesel::allow_tables_to_appear_in_same_query!(orders, parcels, events, notes, invoices);
 
-/// How many parts `orders` and `lines` have.
+/// How many parts `orders` and `parcels` have.
 pub(crate) const PARTS: u32 = 4;
 
 /// The decoy's only row.
@@ -74,7 +74,7 @@ impl World {
         // Key k: shard k mod 2, spread k / 2.
         let keyspace = KeyspaceConfig::new(RuleSpec::modulo(["a", "b"]))
             .table("orders", "user_id", PARTS)
-            .table("lines", "user_id", PARTS)
+            .table("parcels", "user_id", PARTS)
             .table("events", "user_id", 2);
         let billing =
             KeyspaceConfig::new(RuleSpec::modulo(["a", "b"])).table("invoices", "user_id", PARTS);
@@ -97,7 +97,7 @@ impl World {
     /// Fails unless the tables with the logical names are as they were made.
     pub(crate) fn assert_decoys(&self) {
         for shard in ["a", "b"] {
-            for table in ["orders", "lines", "events", "invoices"] {
+            for table in ["orders", "parcels", "events", "invoices"] {
                 assert_eq!(
                     self.ids(shard, table),
                     [DECOY],
@@ -151,7 +151,7 @@ fn create(conn: &mut Conn) {
         &format!(", qty INTEGER NOT NULL DEFAULT 0, note {text}"),
         PARTS,
     );
-    table("lines", ", order_id BIGINT NOT NULL DEFAULT 0", PARTS);
+    table("parcels", ", order_id BIGINT NOT NULL DEFAULT 0", PARTS);
     table("events", "", 2);
     table("invoices", "", PARTS);
     conn.batch_execute(&batch).unwrap();

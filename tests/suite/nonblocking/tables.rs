@@ -1,0 +1,144 @@
+//! Sharded tables through the nonblocking driver: the rewriter is the blocking one's, so what is asked
+//! here is that every way to send a statement passes it.
+
+use diesel::connection::SimpleConnection as _;
+use diesel::prelude::*;
+use diesel_async::{AsyncConnection, RunQueryDsl, SimpleAsyncConnection};
+use diesel_sharded::{Error, KeyspaceConfig, RuleSpec};
+use futures_util::TryStreamExt;
+
+use super::{Fleet, builder};
+use crate::nonblocking::spawned;
+use crate::support::{items, ours, pool};
+
+/// `items` of two shards in two parts, beside the plain table of that name.
+fn fleet() -> Fleet {
+    let fleet = Fleet::new(&["a", "b"]);
+    for shard in ["a", "b"] {
+        for part in 0..2 {
+            fleet
+                .direct(shard)
+                .batch_execute(&format!(
+                    "CREATE TABLE items_{part} (id BIGINT PRIMARY KEY, note VARCHAR(60))"
+                ))
+                .unwrap();
+        }
+    }
+    fleet
+}
+
+fn keyspace() -> KeyspaceConfig {
+    // Key k: shard k mod 2, part k / 2 mod 2.
+    KeyspaceConfig::new(RuleSpec::modulo(["a", "b"])).table("items", "id", 2)
+}
+
+#[test]
+fn every_way_to_send_a_statement_goes_to_the_table_of_the_key() {
+    let fleet = fleet();
+    let shards = builder(&fleet, pool(2)).keyspace("k", keyspace()).build();
+    spawned(async move {
+        let shards = shards.await.unwrap();
+        let keys = shards.keyspace("k").unwrap();
+        for id in 0..8_i64 {
+            keys.transaction_for(&id, async |conn| {
+                diesel::insert_into(items::table)
+                    .values((items::id.eq(id), items::note.eq("items")))
+                    .execute(conn)
+                    .await?;
+                conn.transaction(async |conn| {
+                    conn.batch_execute("UPDATE items SET note = 'x' WHERE items.note = 'items'")
+                        .await
+                })
+                .await?;
+                let found: i64 = items::table.find(id).select(items::id).first(conn).await?;
+                assert_eq!(found, id);
+                Ok::<_, diesel::result::Error>(())
+            })
+            .await
+            .unwrap();
+        }
+        for part in [0, 1, 0] {
+            let ids = keys
+                .on_table("b", part, async || {
+                    let mut conn = shards.get().await?;
+                    let streamed: Vec<i64> = items::table
+                        .select(items::id)
+                        .order(items::id)
+                        .load_stream::<i64>(&mut conn)
+                        .await?
+                        .try_collect()
+                        .await?;
+                    let boxed: Vec<i64> = items::table
+                        .select(items::id)
+                        .into_boxed()
+                        .order(items::id)
+                        .load(&mut conn)
+                        .await?;
+                    assert_eq!(streamed, boxed);
+                    Ok::<_, Error>(streamed)
+                })
+                .await
+                .unwrap();
+            assert_eq!(ids, if part == 0 { [1, 5] } else { [3, 7] });
+        }
+        let mut own = keys.get(&2_i64).await.unwrap();
+        let count: i64 = items::table.count().get_result(&mut own).await.unwrap();
+        assert_eq!(count, 2);
+        drop(own);
+        drop(shards);
+    });
+    for shard in ["a", "b"] {
+        assert_eq!(fleet.rows(shard), [0; 0], "the plain table of {shard}");
+    }
+}
+
+#[test]
+fn what_is_refused_is_not_sent() {
+    let fleet = fleet();
+    let shards = builder(&fleet, pool(1)).keyspace("k", keyspace()).build();
+    spawned(async move {
+        let shards = shards.await.unwrap();
+        let keys = shards.keyspace("k").unwrap();
+        let mut conn = shards.get_on("a").await.unwrap();
+        let typed = diesel::delete(items::table).execute(&mut conn).await;
+        let text = conn.batch_execute("DELETE FROM items").await.map(|()| 0);
+        for refused in [typed, text] {
+            let error = refused.unwrap_err();
+            assert!(
+                matches!(ours(&error), Error::NoTableRoute { .. }),
+                "{error:?}"
+            );
+        }
+        drop(conn);
+        keys.transaction_for(&0_i64, async |conn| {
+            let wrong = diesel::insert_into(items::table)
+                .values(items::id.eq(2))
+                .execute(conn)
+                .await
+                .unwrap_err();
+            assert!(
+                matches!(ours(&wrong), Error::WrongTable { .. }),
+                "{wrong:?}"
+            );
+            let moved = diesel::update(items::table)
+                .set(items::id.eq(1))
+                .execute(conn)
+                .await
+                .unwrap_err();
+            assert!(
+                matches!(ours(&moved), Error::ShardKeyUpdate { .. }),
+                "{moved:?}"
+            );
+            let Err(raw) = conn.inner() else {
+                panic!("the raw connection under a table route");
+            };
+            assert!(matches!(ours(&raw), Error::Unrewritable { .. }), "{raw:?}");
+            Ok::<_, diesel::result::Error>(())
+        })
+        .await
+        .unwrap();
+    });
+    for shard in ["a", "b"] {
+        assert_eq!(fleet.rows(shard), [0; 0], "the plain table of {shard}");
+    }
+}
