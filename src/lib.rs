@@ -35,6 +35,10 @@ mod telemetry;
 // Where a row lives.
 mod algorithm;
 mod key;
+#[cfg_attr(
+    not(any(feature = "r2d2", feature = "bb8")),
+    expect(dead_code, reason = "statements are the drivers'")
+)]
 mod rewrite;
 
 // What a node's failures mean.

@@ -41,7 +41,9 @@ pub(crate) use probe::probe;
 pub(crate) use retry::pauses;
 pub(crate) use room::{NodeHealth, Room};
 pub use status::{NodeStatus, Status};
-pub use table_places::{TablePlace, TableResult};
+pub use table_places::TablePlace;
+#[cfg(feature = "r2d2")]
+pub use table_places::TableResult;
 pub(crate) use tables::{Plan, Rewriter, raw_under_table_route};
 pub(crate) use text::TextEffect;
 pub use transaction_state::{Outcome, ShardedTmState};

@@ -18,6 +18,7 @@ pub struct TablePlace {
 }
 
 /// What came of one physical table in `for_each_table`.
+#[cfg(feature = "r2d2")]
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct TableResult<T, E> {
@@ -27,6 +28,7 @@ pub struct TableResult<T, E> {
     pub result: Result<T, E>,
 }
 
+#[cfg(feature = "r2d2")]
 impl<T, E> TableResult<T, E> {
     pub(crate) fn new(place: TablePlace, result: Result<T, E>) -> Self {
         Self { place, result }

@@ -539,3 +539,27 @@ fn bound_tables_move_together() {
     assert_eq!(joined, 1);
     world.assert_decoys();
 }
+
+#[test]
+fn ids_whose_low_bits_are_zero_reach_every_table() {
+    use diesel_sharded::{KeyspaceConfig, RuleSpec, Topology};
+    let topology = Topology::builder()
+        .shard("a", "a.sqlite")
+        .keyspace(
+            "k",
+            KeyspaceConfig::new(RuleSpec::hash(["a"], 4096)).table("t", "id", 32),
+        )
+        .build()
+        .unwrap();
+    // A snowflake generator at a low rate: 42 bits of time, 10 of the worker, 12 that stay zero.
+    let mut used = [0; 32];
+    for millisecond in 0..3_200_i64 {
+        let id = ((1_700_000_000_000 + millisecond * 2) << 22) | (7 << 12);
+        let placement = topology.locate("k", &id).unwrap();
+        used[placement.table_number(32) as usize] += 1;
+    }
+    assert!(
+        used.iter().all(|rows| (50..=150).contains(rows)),
+        "{used:?}"
+    );
+}
