@@ -112,11 +112,10 @@ fn expand(
             expanded.extend(split::split(&text, kind)?);
         }
     }
+    // Text and checksum stay: they are of what somebody wrote.
     Ok(changed.then(|| Script {
-        text: Arc::clone(&script.text),
         statements: Some(expanded.into()),
-        in_transaction: script.in_transaction,
-        refused: None,
+        ..script.clone()
     }))
 }
 

@@ -67,6 +67,9 @@ pub(super) fn enter(resolver: &mut Resolver<'_, '_>, statement: &Statement) -> R
 }
 
 fn create_table(resolver: &mut Resolver<'_, '_>, create: &CreateTable) -> Result<(), Refusal> {
+    for column in &create.columns {
+        resolver.column(&column.name);
+    }
     let Some(table) = resolver.relation(&create.name, true)? else {
         // A table of another name may refer to a sharded one, but to which of its parts?
         return Ok(());
@@ -143,6 +146,29 @@ fn create_index(resolver: &mut Resolver<'_, '_>, create: &CreateIndex) -> Result
 
 fn alter_table(resolver: &mut Resolver<'_, '_>, alter: &AlterTable) -> Result<(), Refusal> {
     use AlterTableOperation as Op;
+    for operation in &alter.operations {
+        match operation {
+            Op::AddColumn { column_def, .. } => resolver.column(&column_def.name),
+            Op::DropColumn { column_names, .. } => {
+                column_names.iter().for_each(|name| resolver.column(name));
+            }
+            Op::AlterColumn { column_name, .. } => resolver.column(column_name),
+            Op::ModifyColumn { col_name, .. } => resolver.column(col_name),
+            Op::RenameColumn {
+                old_column_name: old,
+                new_column_name: new,
+            }
+            | Op::ChangeColumn {
+                old_name: old,
+                new_name: new,
+                ..
+            } => {
+                resolver.column(old);
+                resolver.column(new);
+            }
+            _ => {}
+        }
+    }
     let Some(table) = resolver.relation(&alter.name, true)? else {
         return Ok(());
     };

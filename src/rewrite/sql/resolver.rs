@@ -212,6 +212,11 @@ impl Resolver<'_, '_> {
         Ok(())
     }
 
+    /// Decides that a name is that of a column.
+    pub(super) fn column(&mut self, ident: &Ident) {
+        self.settle(position(ident));
+    }
+
     /// Decides on a name that is no table's place: a qualifier, or anything else of that name.
     fn name(&mut self, ident: &Ident) -> Result<(), Refusal> {
         let Some(at) = position(ident) else {
@@ -219,6 +224,10 @@ impl Resolver<'_, '_> {
         };
         if !self.tokens.is_named(at) || self.holes.contains_key(&at) || self.settled.contains(&at) {
             return Ok(());
+        }
+        if let Some(Some(reason)) = self.closed.last() {
+            // Nobody knows there which names are tables.
+            return Err(Refusal::because(*reason));
         }
         let (before, after) = (self.tokens.before(at), self.tokens.after(at));
         if !self.tokens.is_period(after) {
@@ -460,6 +469,13 @@ impl Visitor for Resolver<'_, '_> {
 
     fn pre_visit_relation(&mut self, relation: &ObjectName) -> Flow {
         flow(self.relation(relation, false))
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> Flow {
+        if let (Expr::Identifier(ident), Some(true)) = (expr, self.defines.last()) {
+            self.column(ident);
+        }
+        ControlFlow::Continue(())
     }
 
     fn pre_visit_ident(&mut self, ident: &Ident) -> Flow {

