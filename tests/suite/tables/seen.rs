@@ -1,6 +1,6 @@
 //! What an observer sees of a rewritten statement.
 
-use diesel::connection::{Instrumentation, InstrumentationEvent};
+use diesel::connection::InstrumentationEvent;
 use diesel::prelude::*;
 use std::sync::{Arc, Mutex};
 
