@@ -224,21 +224,19 @@ pub enum Error {
 
     /// A new row has a key that belongs to another table than the route means. Nothing was sent.
     #[error(
-        "a new row of {table} (keyspace {keyspace}) has a key that belongs to {belongs} on shard {owner}, but the route means {routed} on shard {shard}: group rows by placement and insert each under its own key"
+        "a new row of {table} has a key that belongs to {belongs} on shard {owner}, but the route means {routed} on shard {shard}: group rows by placement and insert each under its own key"
     )]
     WrongTable {
         /// The shard of the connection.
         shard: ShardName,
-        /// The keyspace of the table.
-        keyspace: KeyspaceName,
         /// The logical name of the table.
         table: String,
         /// The shard that the key belongs to.
         owner: ShardName,
         /// The physical table that the key belongs to.
-        belongs: String,
+        belongs: Box<str>,
         /// The physical table that the route means.
-        routed: String,
+        routed: Box<str>,
     },
 
     /// A statement names two sharded tables whose numbers do not move together. Nothing was sent.

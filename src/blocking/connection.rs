@@ -315,16 +315,16 @@ impl<C: NodeConnection> Deref for ShardedConnection<C> {
         if self.tables.or(routed).is_some() && lease.slot().tables.is_needed() {
             panic!("{}", raw_under_table_route(bound));
         }
-        if let (Some(at), true) = (top, watched) {
-            if at.shard != bound {
-                panic!(
-                    "{}",
-                    Error::RouteMismatch {
-                        bound,
-                        routed: at.shard
-                    }
-                );
-            }
+        if let (Some(at), true) = (top, watched)
+            && at.shard != bound
+        {
+            panic!(
+                "{}",
+                Error::RouteMismatch {
+                    bound,
+                    routed: at.shard
+                }
+            );
         }
         &lease.slot().conn
     }

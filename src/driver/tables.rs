@@ -319,12 +319,12 @@ impl WrittenKey<'_> {
         if placement.shard() == self.shard && own == routed {
             return Ok(());
         }
-        let name = |name: Option<Cow<'_, str>>| name.map_or_else(String::new, Cow::into_owned);
+        let name =
+            |name: Option<Cow<'_, str>>| name.map_or_else(Box::default, |name| Box::from(&*name));
         Err(match self.key.in_ {
             KeyUse::Update => self.update(),
             KeyUse::Insert => Error::WrongTable {
                 shard: self.shard,
-                keyspace: self.table.keyspace,
                 table: self.table.full_name(),
                 owner: placement.shard(),
                 belongs: name(own),

@@ -34,6 +34,10 @@ pub struct Refused<T> {
     pub error: Error,
 }
 
+/// Items by shard and physical table.
+#[cfg(any(feature = "r2d2", feature = "bb8"))]
+type Groups<T> = Vec<(Placement, Vec<T>)>;
+
 impl KeyspaceEntry {
     pub(crate) fn group<T, K>(
         &self,
@@ -69,7 +73,7 @@ impl KeyspaceEntry {
         &self,
         items: impl IntoIterator<Item = T>,
         mut key: impl FnMut(&T) -> K,
-    ) -> (Vec<(Placement, Vec<T>)>, Vec<Refused<T>>)
+    ) -> (Groups<T>, Vec<Refused<T>>)
     where
         K: ToShardKey,
     {

@@ -80,7 +80,7 @@ impl Scopes {
         if let Some(at) = self
             .pending
             .iter()
-            .position(|(own, ..)| *own == query as *const _)
+            .position(|(own, ..)| std::ptr::eq(*own, query))
         {
             let (_, frame, seen) = self.pending[at];
             let frame = &mut self.frames[frame];
@@ -133,7 +133,7 @@ impl Scopes {
         if let Some(at) = self
             .pending
             .iter()
-            .position(|(own, ..)| *own == query as *const _)
+            .position(|(own, ..)| std::ptr::eq(*own, query))
         {
             let (_, frame, _) = self.pending.swap_remove(at);
             let frame = &mut self.frames[frame];

@@ -103,15 +103,15 @@ impl<'t> Tokens<'t> {
                         ));
                     }
                 }
-                Token::SingleQuotedString(text) if set.dialect == Dialect::Sqlite => {
-                    if set.is_name(text) {
-                        self.named.insert(position);
-                    }
+                Token::SingleQuotedString(text)
+                    if set.dialect == Dialect::Sqlite && set.is_name(text) =>
+                {
+                    self.named.insert(position);
                 }
-                Token::DoubleQuotedString(text) if set.dialect == Dialect::Mysql => {
-                    if set.is_name(text) {
-                        self.named.insert(position);
-                    }
+                Token::DoubleQuotedString(text)
+                    if set.dialect == Dialect::Mysql && set.is_name(text) =>
+                {
+                    self.named.insert(position);
                 }
                 _ => {}
             }

@@ -196,12 +196,7 @@ fn new_rows_are_checked_under_a_route_by_key() {
         panic!("{error:?}");
     };
     assert_eq!(
-        (
-            owner.as_str(),
-            belongs.as_str(),
-            shard.as_str(),
-            routed.as_str()
-        ),
+        (owner.as_str(), &**belongs, shard.as_str(), &**routed),
         ("b", "orders_2", "b", "orders_3")
     );
     let by_hand = on(&world, user, |conn| {
