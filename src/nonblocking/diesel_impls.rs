@@ -19,7 +19,6 @@ use super::backend::AsyncNodeConnection;
 use super::connection::{AsyncShardedConnection, TableRoute};
 use super::flight::InFlight;
 use super::manager::AsyncShardedConnectionManager;
-#[cfg(feature = "async-postgres")]
 use super::slot::Slot;
 use super::statement::{ExecuteFuture, LoadFuture, ShardedStream};
 use super::transaction_manager::ShardedTm;

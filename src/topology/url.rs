@@ -187,10 +187,6 @@ impl DatabaseUrl {
     }
 
     /// The database that a MySQL session starts in.
-    #[cfg_attr(
-        not(any(feature = "r2d2", feature = "bb8", test)),
-        expect(dead_code, reason = "only a driver has sessions")
-    )]
     pub(crate) fn mysql_database(&self) -> Option<&str> {
         if self.kind() != Some(UrlKind::Mysql) {
             return None;
