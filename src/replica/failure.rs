@@ -165,6 +165,7 @@ const CONNECT: [(UnavailableCause, &[&str]); 6] = [
         UnavailableCause::Unreachable,
         &[
             "could not translate host name",
+            "failed to lookup address information",
             "unknown mysql server host",
             "unknown server host",
             "no route to host",

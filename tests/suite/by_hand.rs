@@ -4,7 +4,9 @@ use diesel::connection::{SimpleConnection, TransactionManager};
 use diesel::prelude::*;
 use diesel_sharded::{Error, RollbackReason};
 
-use super::backend::{Fleet, Manager, NAME, RAW_WAYS, Raw, RawTransactions, Sharded, ids, insert, whoami};
+use super::backend::{
+    DRIVER, Fleet, Manager, NAME, RAW_WAYS, Raw, RawTransactions, Sharded, ids, insert, whoami,
+};
 use crate::support::{items, ours, said};
 
 /// A way to send a text, and whether the crate can read it on its way.
@@ -206,7 +208,9 @@ fn after_an_end_written_by_hand_nothing_more_is_sent() {
     let fleet = Fleet::new(&["a"]);
     let shards = fleet.manager_of_size(1);
     for (way, readable, send) in ways() {
-        if NAME == "mysql" && !readable {
+        // What is done to the raw connection is found out by looking. The nonblocking driver cannot
+        // look without waiting, so it does before the commit: the test before this one.
+        if (NAME == "mysql" || DRIVER == "nonblocking") && !readable {
             continue;
         }
         let result = shards.transaction_on("a", |conn| {

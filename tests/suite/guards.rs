@@ -2,7 +2,7 @@
 
 use diesel_sharded::{Error, Route};
 
-use super::backend::{Fleet, Manager, whoami};
+use super::backend::{self, Fleet, Manager, whoami};
 
 fn here(shards: &Manager) -> String {
     whoami(&mut shards.get().unwrap()).unwrap()
@@ -41,38 +41,40 @@ fn guards_dropped_in_any_order_remove_exactly_their_own_route() {
     assert_eq!(Route::stack_depth(), 0);
 }
 
-#[test]
-fn a_guard_that_outlives_a_closure_keeps_its_own_route() {
-    let fleet = Fleet::new(&["a", "b", "c"]);
-    let shards = fleet.builder().default_shard("a").build().unwrap();
-    // Made inside, dropped outside.
-    let escaped = shards
-        .on("b", || {
-            let guard = shards.route("c")?.enter()?;
-            assert_eq!(here(&shards), "c");
-            Ok::<_, Error>(guard)
-        })
-        .unwrap();
-    assert_eq!(
-        here(&shards),
-        "c",
-        "the closure has removed its own entry only"
-    );
-    assert_eq!(Route::stack_depth(), 1);
-    drop(escaped);
-    assert_eq!(here(&shards), "a");
+backend::blocking_only! {
+    #[test]
+    fn a_guard_that_outlives_a_closure_keeps_its_own_route() {
+        let fleet = Fleet::new(&["a", "b", "c"]);
+        let shards = fleet.builder().default_shard("a").build().unwrap();
+        // Made inside, dropped outside.
+        let escaped = shards
+            .on("b", || {
+                let guard = shards.route("c")?.enter()?;
+                assert_eq!(here(&shards), "c");
+                Ok::<_, Error>(guard)
+            })
+            .unwrap();
+        assert_eq!(
+            here(&shards),
+            "c",
+            "the closure has removed its own entry only"
+        );
+        assert_eq!(Route::stack_depth(), 1);
+        drop(escaped);
+        assert_eq!(here(&shards), "a");
 
-    // Made outside, dropped inside.
-    let guard = shards.route("c").unwrap().enter().unwrap();
-    shards
-        .on("b", || {
-            drop(guard);
-            assert_eq!(here(&shards), "b");
-            Ok::<_, Error>(())
-        })
-        .unwrap();
-    assert_eq!(here(&shards), "a");
-    assert_eq!(Route::stack_depth(), 0);
+        // Made outside, dropped inside.
+        let guard = shards.route("c").unwrap().enter().unwrap();
+        shards
+            .on("b", || {
+                drop(guard);
+                assert_eq!(here(&shards), "b");
+                Ok::<_, Error>(())
+            })
+            .unwrap();
+        assert_eq!(here(&shards), "a");
+        assert_eq!(Route::stack_depth(), 0);
+    }
 }
 
 #[test]

@@ -4,44 +4,46 @@ use std::time::Duration;
 
 use diesel_sharded::{Error, PoolConfig};
 
-use super::backend::{Fleet, whoami};
+use super::backend::{self, Fleet, whoami};
 use crate::support::ours;
 
-#[test]
-fn a_handle_whose_binding_failed_never_ends_up_on_another_shard() {
-    let fleet = Fleet::new(&["a", "b", "c"]);
-    let impatient = PoolConfig::new()
-        .max_size(1)
-        .connection_timeout(Duration::from_millis(500));
-    let builder = fleet.builder_with(impatient, |_, url| url);
-    let shards = builder.default_shard("c").build().unwrap();
-    let pool = shards.clone().into_pool();
+backend::blocking_only! {
+    #[test]
+    fn a_handle_whose_binding_failed_never_ends_up_on_another_shard() {
+        let fleet = Fleet::new(&["a", "b", "c"]);
+        let impatient = PoolConfig::new()
+            .max_size(1)
+            .connection_timeout(Duration::from_millis(500));
+        let builder = fleet.builder_with(impatient, |_, url| url);
+        let shards = builder.default_shard("c").build().unwrap();
+        let pool = shards.clone().into_pool();
 
-    let held = shards.get_on("a").unwrap();
-    let mut conn = shards
-        .on("a", || Ok::<_, Error>(pool.get().unwrap()))
-        .unwrap();
-    // The failure of the checkout, then those of new attempts: at a, whatever the stack says.
-    for _ in 0..3 {
-        let error = whoami(&mut conn).unwrap_err();
+        let held = shards.get_on("a").unwrap();
+        let mut conn = shards
+            .on("a", || Ok::<_, Error>(pool.get().unwrap()))
+            .unwrap();
+        // The failure of the checkout, then those of new attempts: at a, whatever the stack says.
+        for _ in 0..3 {
+            let error = whoami(&mut conn).unwrap_err();
+            assert!(
+                matches!(ours(&error), Error::PoolExhausted { shard, .. } if *shard == "a"),
+                "{error:?}"
+            );
+        }
+        drop(held);
+        assert_eq!(whoami(&mut conn).unwrap(), "a");
+        let elsewhere = shards.on("b", || Ok::<_, Error>(whoami(&mut conn)));
+        let error = elsewhere.unwrap().unwrap_err();
         assert!(
-            matches!(ours(&error), Error::PoolExhausted { shard, .. } if *shard == "a"),
+            matches!(ours(&error), Error::RouteMismatch { .. }),
             "{error:?}"
         );
-    }
-    drop(held);
-    assert_eq!(whoami(&mut conn).unwrap(), "a");
-    let elsewhere = shards.on("b", || Ok::<_, Error>(whoami(&mut conn)));
-    let error = elsewhere.unwrap().unwrap_err();
-    assert!(
-        matches!(ours(&error), Error::RouteMismatch { .. }),
-        "{error:?}"
-    );
-    drop(conn);
+        drop(conn);
 
-    // Given back, it belongs nowhere again.
-    let mut conn = pool.get().unwrap();
-    assert_eq!(whoami(&mut conn).unwrap(), "c");
+        // Given back, it belongs nowhere again.
+        let mut conn = pool.get().unwrap();
+        assert_eq!(whoami(&mut conn).unwrap(), "c");
+    }
 }
 
 #[test]

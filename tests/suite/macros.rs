@@ -217,7 +217,10 @@ fn a_swallowed_error_is_no_commit_where_the_server_rolled_back() {
     let result = Service::new(&fleet).swallows();
     if NAME == "postgres" {
         let error = result.unwrap_err();
-        assert!(matches!(ours(&error), Error::RolledBack { .. }), "{error:?}");
+        assert!(
+            matches!(ours(&error), Error::RolledBack { .. }),
+            "{error:?}"
+        );
         assert_eq!(fleet.rows("a"), [0_i64; 0]);
     } else {
         result.unwrap();
@@ -236,7 +239,16 @@ fn options_reach_the_database() {
         assert_eq!(result.unwrap(), 1);
     } else {
         let error = result.unwrap_err();
-        assert!(matches!(error, Error::Unsupported { what: "immediate", .. }), "{error:?}");
+        assert!(
+            matches!(
+                error,
+                Error::Unsupported {
+                    what: "immediate",
+                    ..
+                }
+            ),
+            "{error:?}"
+        );
     }
 }
 
@@ -303,10 +315,19 @@ fn each_expression_is_evaluated_once_and_before_the_body() {
     assert_eq!(counted.order.take(), ["keyspace", "key", "body"]);
     counted.in_transaction().unwrap();
     assert_eq!(counted.order.take(), ["keyspace", "key", "retries", "body"]);
-    for result in [counted.without_a_key(), counted.in_transaction_without_a_key()] {
-        assert!(matches!(result, Err(Error::NullShardKey { .. })), "{result:?}");
+    for result in [
+        counted.without_a_key(),
+        counted.in_transaction_without_a_key(),
+    ] {
+        assert!(
+            matches!(result, Err(Error::NullShardKey { .. })),
+            "{result:?}"
+        );
     }
-    assert_eq!(counted.order.take(), ["keyspace", "no key", "keyspace", "no key"]);
+    assert_eq!(
+        counted.order.take(),
+        ["keyspace", "no key", "keyspace", "no key"]
+    );
 }
 
 /// A statement that fails as a conflict with another transaction does.
@@ -458,7 +479,10 @@ fn functions_of_every_form_can_be_routed() {
     assert_eq!(service.transaction_instrumented().unwrap(), "b");
     assert_eq!(service.own_error("a").unwrap(), "a7");
     let unknown = service.own_error("c").unwrap_err();
-    assert!(matches!(Error::find(&*unknown), Some(Error::UnknownShard { .. })), "{unknown}");
+    assert!(
+        matches!(Error::find(&*unknown), Some(Error::UnknownShard { .. })),
+        "{unknown}"
+    );
     insert(&mut service.shards.get_on("a").unwrap(), 6).unwrap();
     assert_eq!(service.count(2).unwrap(), 1);
     let mut add = 4;
@@ -518,7 +542,10 @@ fn rows_know_their_own_key() {
     };
     assert_eq!(keys.route_of(&event).unwrap().shard(), "b");
     assert_eq!(keys.route_of(&&event).unwrap().shard(), "b");
-    assert_eq!(keys.route_of(&Wrapped(Some(ItemId(4)))).unwrap().shard(), "a");
+    assert_eq!(
+        keys.route_of(&Wrapped(Some(ItemId(4)))).unwrap().shard(),
+        "a"
+    );
     let error = keys.route_of(&Wrapped(None)).unwrap_err();
     assert!(matches!(error, Error::NullShardKey { .. }), "{error:?}");
 

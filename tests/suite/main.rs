@@ -1,8 +1,8 @@
 //! The behaviour suite: what the crate promises, asked of real databases.
 //!
-//! Each behaviour file is compiled once for every backend it applies to; inside it, `backend` is
-//! that backend's module of [`support`]. `matrix::print` shows which test exists where, and asks a
-//! reason for every gap.
+//! Each behaviour file is compiled once for every backend and driver it applies to; inside it,
+//! `backend` is their module of [`support`]. `matrix::print` shows which test exists where, and asks
+//! a reason for every gap.
 
 #![expect(
     clippy::duplicate_mod,
@@ -38,7 +38,7 @@ macro_rules! files {
     };
 }
 
-/// What holds on every backend.
+/// What holds on every backend, with every driver.
 macro_rules! everywhere {
     () => {
         files! {
@@ -48,18 +48,14 @@ macro_rules! everywhere {
             guards: "guards.rs",
             handles: "handles.rs",
             independent: "independent.rs",
-            macros: "macros.rs",
             options: "options.rs",
             outcomes: "outcomes.rs",
             pinning: "pinning.rs",
             pool: "pool.rs",
-            probe: "probe.rs",
             production: "production/mod.rs",
             route_text: "route_text.rs",
             routes: "routes.rs",
-            tables: "tables/mod.rs",
             surface: "surface.rs",
-            surface_blocking: "surface_blocking.rs",
             threads: "threads.rs",
             topologies: "topologies.rs",
         }
@@ -82,7 +78,6 @@ macro_rules! on_servers {
     () => {
         files! {
             broken: "broken.rs",
-            probe_servers: "probe_servers.rs",
             production_open: "production/open_sessions.rs",
             production_servers: "production/on_servers.rs",
             unavailable: "unavailable.rs",
@@ -98,6 +93,11 @@ mod sqlite {
     everywhere!();
     across_await!();
     files! {
+        macros: "macros.rs",
+        tables: "tables/mod.rs",
+        probe: "probe.rs",
+        surface_blocking: "surface_blocking.rs",
+        blocking_sqlite: "blocking_sqlite.rs",
         deferred: "deferred.rs",
         production_deferred: "production/deferred.rs",
         production_open: "production/open_files.rs",
@@ -117,6 +117,12 @@ mod postgres {
     across_await!();
     on_servers!();
     files! {
+        macros: "macros.rs",
+        tables: "tables/mod.rs",
+        probe: "probe.rs",
+        probe_servers: "probe_servers.rs",
+        surface_blocking: "surface_blocking.rs",
+        blocking_postgres: "blocking_postgres.rs",
         deferred: "deferred.rs",
         postgres_own: "postgres_own.rs",
         production_deferred: "production/deferred.rs",
@@ -134,6 +140,56 @@ mod mysql {
 
     everywhere!();
     across_await!();
+    on_servers!();
+    files! {
+        macros: "macros.rs",
+        tables: "tables/mod.rs",
+        probe: "probe.rs",
+        probe_servers: "probe_servers.rs",
+        surface_blocking: "surface_blocking.rs",
+        mysql_moved: "mysql_moved.rs",
+        mysql_own: "mysql_own.rs",
+        surface_mysql: "surface_mysql.rs",
+    }
+}
+
+#[path = "."]
+mod async_sqlite {
+    pub(crate) use crate::support::nonblocking::sqlite as backend;
+
+    everywhere!();
+    files! {
+        deferred: "deferred.rs",
+        production_deferred: "production/deferred.rs",
+        production_open: "production/open_files.rs",
+        production_sqlite: "production/sqlite.rs",
+        sqlite_own: "sqlite_own.rs",
+        surface_returning: "surface_returning.rs",
+        surface_sqlite: "surface_sqlite.rs",
+    }
+}
+
+#[path = "."]
+mod async_postgres {
+    pub(crate) use crate::support::nonblocking::postgres as backend;
+
+    everywhere!();
+    on_servers!();
+    files! {
+        deferred: "deferred.rs",
+        postgres_own: "postgres_own.rs",
+        production_deferred: "production/deferred.rs",
+        production_postgres: "production/postgres.rs",
+        surface_postgres: "surface_postgres.rs",
+        surface_returning: "surface_returning.rs",
+    }
+}
+
+#[path = "."]
+mod async_mysql {
+    pub(crate) use crate::support::nonblocking::mysql as backend;
+
+    everywhere!();
     on_servers!();
     files! {
         mysql_moved: "mysql_moved.rs",

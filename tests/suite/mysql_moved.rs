@@ -1,12 +1,10 @@
 //! Statements that take a MySQL session away from its shard, or keep others out of it, reach no next
 //! user.
 
-use std::ops::DerefMut;
-
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 
-use super::backend::{Fleet, Sharded, insert};
+use super::backend::{Fleet, RAW_WAYS, Raw, Sharded, insert};
 use crate::support::whoami::dsl as whoami;
 
 diesel::define_sql_function! {
@@ -23,7 +21,7 @@ fn a_session_that_was_sent_to_another_database_reaches_no_next_user() {
     let fleet = Fleet::new(&["a"]);
     let shards = fleet.manager_of_size(1);
     let home = here(&mut shards.get_on("a").unwrap());
-    let ways: [fn(&mut Sharded); 5] = [
+    let ways: [fn(&mut Sharded); 4] = [
         |conn| conn.batch_execute("USE information_schema").unwrap(),
         |conn| {
             conn.batch_execute("SELECT 1; /* x */ USE information_schema")
@@ -35,16 +33,18 @@ fn a_session_that_was_sent_to_another_database_reaches_no_next_user() {
                 .unwrap();
         },
         |conn| {
-            let raw = conn.inner().unwrap();
-            raw.batch_execute("USE information_schema").unwrap();
-        },
-        |conn| {
-            let raw = conn.deref_mut();
-            diesel::sql_query("USE information_schema")
-                .execute(raw)
-                .unwrap();
+            let use_it =
+                |raw: &mut Raw<'_>| diesel::sql_query("USE information_schema").execute(raw);
+            use_it(&mut *conn.inner().unwrap()).unwrap();
         },
     ];
+    let mut ways: Vec<Box<dyn Fn(&mut Sharded)>> =
+        ways.into_iter().map(|way| Box::new(way) as _).collect();
+    for (_, reach) in RAW_WAYS {
+        ways.push(Box::new(|conn| {
+            reach(conn, &mut |raw| raw.batch_execute("USE information_schema")).unwrap();
+        }));
+    }
     for (number, way) in ways.iter().enumerate() {
         let mut conn = shards.get_on("a").unwrap();
         way(&mut conn);
@@ -66,8 +66,11 @@ fn a_locked_table_is_let_go_with_its_connection() {
     for raw in [false, true] {
         let mut conn = shards.get_on("a").unwrap();
         if raw {
-            let raw = conn.inner().unwrap();
-            raw.batch_execute("LOCK TABLES items WRITE").unwrap();
+            let locked = conn
+                .inner()
+                .unwrap()
+                .batch_execute("LOCK TABLES items WRITE");
+            locked.unwrap();
         } else {
             conn.batch_execute("LOCK TABLES items WRITE").unwrap();
         }

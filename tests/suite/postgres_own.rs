@@ -1,4 +1,4 @@
-//! What only PostgreSQL does: COPY, its transaction builder, a transaction that fails as a whole.
+//! What only PostgreSQL does: its transaction builder, a transaction that fails as a whole.
 
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
@@ -17,62 +17,6 @@ where
     diesel::select(diesel::dsl::sql::<Text>(&current))
         .get_result(conn)
         .unwrap()
-}
-
-fn copy_in(conn: &mut Sharded, rows: &str) -> QueryResult<usize> {
-    let rows = rows.to_owned();
-    diesel::copy_from(items::table)
-        .from_raw_data(items::table, move |target| {
-            let written = target.write_all(rows.as_bytes());
-            written.map_err(|error| DieselError::SerializationError(error.into()))
-        })
-        .execute(conn)
-}
-
-#[test]
-fn a_failed_copy_that_is_swallowed_is_never_a_silent_rollback() {
-    let fleet = Fleet::new(&["a"]);
-    let shards = fleet.manager_of_size(1);
-    let error = shards
-        .transaction_on("a", |conn| {
-            insert(conn, 1)?;
-            let _ = copy_in(conn, "not a number\t\\N\n").unwrap_err();
-            Ok::<_, Error>(())
-        })
-        .unwrap_err();
-    assert!(
-        matches!(
-            error,
-            Error::RolledBack {
-                reason: RollbackReason::FailedStatement,
-                ..
-            }
-        ),
-        "{error:?}"
-    );
-    assert_eq!(fleet.rows("a"), [0; 0]);
-    // The good case, in the same connection.
-    shards
-        .transaction_on("a", |conn| {
-            Ok::<_, Error>(copy_in(conn, "1\tone\n2\t\\N\n")?)
-        })
-        .unwrap();
-    assert_eq!(fleet.rows("a"), [1, 2]);
-    fleet.assert_nothing_open("a");
-}
-
-#[test]
-fn a_failed_copy_outside_a_transaction_leaves_a_clean_connection() {
-    let fleet = Fleet::new(&["a"]);
-    let shards = fleet.manager_of_size(1);
-    for id in 1..4 {
-        let mut conn = shards.get_on("a").unwrap();
-        let _ = copy_in(&mut conn, "nonsense\n").unwrap_err();
-        drop(conn);
-        insert(&mut shards.get_on("a").unwrap(), id).unwrap();
-    }
-    assert_eq!(fleet.rows("a"), [1, 2, 3]);
-    fleet.assert_nothing_open("a");
 }
 
 #[test]

@@ -47,6 +47,12 @@ fn a_killed_session_is_broken_for_the_probe_once_somebody_has_noticed() {
     fleet.kill_all("a");
     insert(&mut conn, 2).unwrap_err();
     let found = conn.probe();
-    assert!(matches!(found, TransactionProbe::Broken | TransactionProbe::Unknown), "{found:?}");
-    assert!(NAME == "mysql" || found == TransactionProbe::Broken, "{found:?}");
+    assert!(
+        matches!(found, TransactionProbe::Broken | TransactionProbe::Unknown),
+        "{found:?}"
+    );
+    assert!(
+        NAME == "mysql" || found == TransactionProbe::Broken,
+        "{found:?}"
+    );
 }

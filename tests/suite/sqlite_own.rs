@@ -4,10 +4,9 @@
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::result::Error as DieselError;
-use diesel_sharded::blocking::ShardedConnection;
 use diesel_sharded::{Error, RollbackReason};
 
-use super::backend::{Fleet, Sharded, ids, insert};
+use super::backend::{self, Fleet, Sharded, ids, insert};
 use crate::support::{items, ours};
 
 /// Ways in which SQLite ends the whole transaction because one statement failed.
@@ -27,8 +26,9 @@ const ENDS: [End; 4] = [
         insert.execute(conn).unwrap_err();
     }),
     ("raw", |conn| {
-        let raw = conn.inner().unwrap();
-        raw.batch_execute("INSERT OR ROLLBACK INTO items (id) VALUES (1)")
+        conn.inner()
+            .unwrap()
+            .batch_execute("INSERT OR ROLLBACK INTO items (id) VALUES (1)")
             .unwrap_err();
     }),
 ];
@@ -45,47 +45,49 @@ fn fleet() -> Fleet {
     fleet
 }
 
-#[test]
-fn after_an_error_that_ended_the_transaction_nothing_is_written() {
-    let fleet = fleet();
-    let shards = fleet.manager_of_size(1);
-    for (way, end) in ENDS {
-        let result = shards.transaction_on("a", |conn| {
-            insert(conn, 1)?;
-            end(conn);
-            let refused = [
-                insert(conn, 10).map(drop),
-                conn.batch_execute("INSERT INTO items (id) VALUES (11)"),
-                conn.transaction(|conn| insert(conn, 12)).map(drop),
-                ids(conn).map(drop),
-            ];
-            for error in refused {
-                let error = error.expect_err(way);
-                assert!(
-                    matches!(ours(&error), Error::RolledBack { .. }),
-                    "{way}: {error:?}"
-                );
-            }
-            Ok::<_, Error>(())
-        });
-        let error = result.expect_err(way);
-        assert!(
-            matches!(
-                &error,
-                Error::RolledBack {
-                    reason: RollbackReason::EndedByServer,
-                    ..
+backend::blocking_only! {
+    #[test]
+    fn after_an_error_that_ended_the_transaction_nothing_is_written() {
+        let fleet = fleet();
+        let shards = fleet.manager_of_size(1);
+        for (way, end) in ENDS {
+            let result = shards.transaction_on("a", |conn| {
+                insert(conn, 1)?;
+                end(conn);
+                let refused = [
+                    insert(conn, 10).map(drop),
+                    conn.batch_execute("INSERT INTO items (id) VALUES (11)"),
+                    conn.transaction(|conn| insert(conn, 12)).map(drop),
+                    ids(conn).map(drop),
+                ];
+                for error in refused {
+                    let error = error.expect_err(way);
+                    assert!(
+                        matches!(ours(&error), Error::RolledBack { .. }),
+                        "{way}: {error:?}"
+                    );
                 }
-            ) || way == "raw",
-            "{way}: {error:?}"
-        );
-        assert_eq!(fleet.rows("a"), [0; 0], "{way}");
-        fleet.assert_nothing_open("a");
-        insert(&mut shards.get_on("a").unwrap(), 2).unwrap();
-        assert_eq!(fleet.rows("a"), [2], "{way}");
-        diesel::delete(items::table)
-            .execute(&mut fleet.direct("a"))
-            .unwrap();
+                Ok::<_, Error>(())
+            });
+            let error = result.expect_err(way);
+            assert!(
+                matches!(
+                    &error,
+                    Error::RolledBack {
+                        reason: RollbackReason::EndedByServer,
+                        ..
+                    }
+                ) || way == "raw",
+                "{way}: {error:?}"
+            );
+            assert_eq!(fleet.rows("a"), [0; 0], "{way}");
+            fleet.assert_nothing_open("a");
+            insert(&mut shards.get_on("a").unwrap(), 2).unwrap();
+            assert_eq!(fleet.rows("a"), [2], "{way}");
+            diesel::delete(items::table)
+                .execute(&mut fleet.direct("a"))
+                .unwrap();
+        }
     }
 }
 
@@ -191,10 +193,10 @@ fn sqlites_own_transaction_methods_are_ours() {
     type Run = fn(&mut Sharded, &mut dyn FnMut(&mut Sharded) -> QueryResult<()>) -> QueryResult<()>;
     let runs: [(&str, Run); 2] = [
         ("immediate", |conn, f| {
-            ShardedConnection::immediate_transaction(conn, f)
+            Sharded::immediate_transaction(conn, f)
         }),
         ("exclusive", |conn, f| {
-            ShardedConnection::exclusive_transaction(conn, f)
+            Sharded::exclusive_transaction(conn, f)
         }),
     ];
     for (id, (what, run)) in (1..).zip(runs) {
@@ -221,6 +223,9 @@ fn sqlites_own_transaction_methods_are_ours() {
             });
         }));
         assert!(panic.is_err(), "{what}");
+        // What a panic leaves is the next one's: the nonblocking driver closes it.
+        drop(conn);
+        let mut conn = shards.get_on("a").unwrap();
         // Inside another transaction it is refused, and that one goes on.
         conn.transaction(|conn| {
             let error = run(conn, &mut |_| Ok(())).unwrap_err();

@@ -2,7 +2,8 @@
 //! with a connection of the manager, and with one of an outer pool.
 
 use super::backend::{
-    Conn, Fleet, Manager, NAME, Pool, Pooled, Sharded, ids, insert, open, plain, whoami,
+    self, Conn, Fleet, Manager, NAME, Pool, PoolError, Pooled, Sharded, ids, insert, open, plain,
+    whoami,
 };
 
 /// Runs a block twice, on fresh databases with the tables of `schema`: with a connection of the
@@ -49,7 +50,7 @@ mod associations;
 #[path = "surface/errors.rs"]
 mod errors;
 #[path = "surface/generic_code.rs"]
-mod generic_code;
+pub(crate) mod generic_code;
 #[path = "surface/instrumentation.rs"]
 mod instrumentation;
 #[path = "surface/keys.rs"]

@@ -4,9 +4,6 @@ use super::backend::{Conn, Fleet, Manager, NAME, Sharded, ids, insert, whoami};
 use super::surface::{both, through_both};
 use both::schema;
 
-/// The backend's marker type.
-type Db = <Conn as diesel::Connection>::Backend;
-
 #[path = "surface/plain_code.rs"]
 mod plain_code;
 #[path = "surface/r2d2_pool.rs"]

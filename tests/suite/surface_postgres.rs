@@ -1,7 +1,5 @@
 //! What an application does with a connection that only PostgreSQL has.
 
-#[path = "surface/copy.rs"]
-mod copy;
 #[path = "surface/postgres_queries.rs"]
 mod postgres_queries;
 #[path = "surface/postgres_sessions.rs"]
@@ -9,6 +7,5 @@ mod postgres_sessions;
 #[path = "surface/postgres_transactions.rs"]
 mod postgres_transactions;
 
-use super::backend::{Conn, Fleet, Isolation, Pool, Sharded, ids, insert};
+use super::backend::{Fleet, Isolation, Pool, RowByRow, Sharded, ids, insert};
 use super::surface::{both, through_both};
-use super::surface_returning::WholeUser;

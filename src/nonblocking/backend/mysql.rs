@@ -24,7 +24,7 @@ impl AsyncNodeConnection for AsyncMysqlConnection {
     }
 
     async fn connect(_: UrlKind, url: &str) -> ConnectionResult<Self> {
-        Self::establish(url).await
+        Self::establish(&by_the_address(url)).await
     }
 
     fn kind(&self) -> UrlKind {
@@ -83,5 +83,43 @@ impl AsyncNodeConnection for AsyncMysqlConnection {
         T: QueryFragment<Mysql>,
     {
         binds::mysql::of_query(query)
+    }
+}
+
+/// The URL, with word to mysql_async to stay where it leads.
+///
+/// Left to itself it asks a server on a loopback address for the path of its socket and connects a second time,
+/// to that path on this machine: past the proxy or the tunnel that the address may belong to, and to whatever
+/// server listens there.
+fn by_the_address(url: &str) -> String {
+    const STAY: &str = "prefer_socket=false";
+    match url.split_once('?') {
+        Some((_, parameters)) if parameters.contains("prefer_socket=") => url.to_owned(),
+        Some((_, "")) => format!("{url}{STAY}"),
+        Some(_) => format!("{url}&{STAY}"),
+        None => format!("{url}?{STAY}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::by_the_address;
+
+    #[test]
+    fn an_address_is_followed_unless_the_url_says_otherwise() {
+        for (url, used) in [
+            (
+                "mysql://u@127.0.0.1/d",
+                "mysql://u@127.0.0.1/d?prefer_socket=false",
+            ),
+            ("mysql://u@h/d?", "mysql://u@h/d?prefer_socket=false"),
+            ("mysql://u@h/d?a=b", "mysql://u@h/d?a=b&prefer_socket=false"),
+            (
+                "mysql://u@h/d?prefer_socket=true",
+                "mysql://u@h/d?prefer_socket=true",
+            ),
+        ] {
+            assert_eq!(by_the_address(url), used);
+        }
     }
 }

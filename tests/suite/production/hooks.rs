@@ -225,9 +225,7 @@ fn hooks_work_for_transactions_of_a_plain_checkout_too() {
     let log = Log::default();
     let hook = |conn: &mut Sharded| {
         let (url, log) = (fleet.url("a"), log.clone());
-        conn.after_commit(move || {
-            log.say(&format!("{:?}", ids(&mut direct(&url)).unwrap()))
-        });
+        conn.after_commit(move || log.say(&format!("{:?}", ids(&mut direct(&url)).unwrap())));
     };
     let mut conn = shards.get_on("a").unwrap();
     conn.transaction(|conn| {

@@ -235,7 +235,7 @@ fn a_session_reset_that_fails_costs_its_connection_and_no_call() {
         let old = session(&mut conn).unwrap();
         fleet.kill_all("a");
         drop(conn);
-        assert_eq!(shards.status().nodes[0].connections, 0);
+        eventually("it is closed", || shards.status().nodes[0].connections == 0);
         assert_ne!(session(&mut shards.get_on("a").unwrap()).unwrap(), old);
     }
 }

@@ -9,10 +9,7 @@ use super::super::production_open::open;
 use super::backend::{Fleet, Manager, Reloaded, insert, whoami};
 use crate::support::eventually;
 
-fn move_b(
-    shards: &Manager,
-    fleet: &Fleet,
-) -> Reloaded {
+fn move_b(shards: &Manager, fleet: &Fleet) -> Reloaded {
     shards
         .reload_with(|topology| topology.replace_shard("b", fleet.url("c")))
         .unwrap()
@@ -118,6 +115,10 @@ fn a_second_manager_of_the_topology_follows() {
         shards.get_on("b"),
         Err(Error::UnknownShard { .. })
     ));
+    // Who is used, follows.
+    for manager in [&shards, &other] {
+        assert_eq!(whoami(&mut manager.get_on("a").unwrap()).unwrap(), "a");
+    }
     assert_eq!(shards.status().epoch, other.status().epoch);
     eventually("both have left the new place", || open(&fleet, "c") == 0);
 }
@@ -130,16 +131,16 @@ fn handles_of_an_outer_pool_follow() {
     let on_b = |shards: &Manager| {
         shards.on("b", || {
             let mut conn = pool.get().unwrap();
-            Ok::<_, Error>(whoami(&mut *conn)?)
+            Ok::<_, Error>(whoami(&mut conn)?)
         })
     };
     assert_eq!(on_b(&shards).unwrap(), "b");
     shards
         .on("b", || {
             let mut out = pool.get().unwrap();
-            assert_eq!(whoami(&mut *out)?, "b");
+            assert_eq!(whoami(&mut out)?, "b");
             move_b(&shards, &fleet);
-            assert_eq!(whoami(&mut *out)?, "b", "bound until it is returned");
+            assert_eq!(whoami(&mut out)?, "b", "bound until it is returned");
             drop(out);
             Ok::<_, Error>(())
         })
@@ -151,7 +152,7 @@ fn handles_of_an_outer_pool_follow() {
     shards
         .reload_with(|topology| topology.remove_shard("b").shard("d", fleet.url("c")))
         .unwrap();
-    let on_d = shards.on("d", || Ok::<_, Error>(whoami(&mut *pool.get().unwrap())?));
+    let on_d = shards.on("d", || Ok::<_, Error>(whoami(&mut pool.get().unwrap())?));
     assert_eq!(on_d.unwrap(), "c");
     assert!(matches!(on_b(&shards), Err(Error::UnknownShard { .. })));
 }

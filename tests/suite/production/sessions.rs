@@ -9,7 +9,8 @@ use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Text};
 use diesel_sharded::Error;
 
-use super::backend::{Conn, Fleet, Manager, NAME, ids, insert, whoami};
+use super::backend::{Fleet, Manager, NAME, Raw, ids, insert, whoami};
+use crate::support::eventually;
 
 /// What a user may set: settings, role, temporary table, lock, listener.
 fn set(conn: &mut impl SimpleConnection, lock: u32) {
@@ -90,7 +91,7 @@ fn with_the_reset_the_next_user_finds_the_start() {
             set(&mut shards.get_on("a").unwrap(), 771);
         }),
         ("the raw connection", |shards| {
-            set(shards.get_on("a").unwrap().inner().unwrap(), 771);
+            set(&mut *shards.get_on("a").unwrap().inner().unwrap(), 771);
         }),
         ("a transaction", |shards| {
             shards
@@ -135,7 +136,7 @@ fn with_the_reset_a_connection_through_an_outer_pool_is_reset_too() {
     shards
         .on("a", || {
             let start = found(&mut pool.get().unwrap(), 772);
-            set(&mut *pool.get().unwrap(), 772);
+            set(&mut pool.get().unwrap(), 772);
             assert_eq!(found(&mut pool.get().unwrap(), 772), start);
             Ok::<_, Error>(())
         })
@@ -193,7 +194,7 @@ fn with_the_reset_an_untouched_connection_stays_the_same() {
 /// A manager whose return hook counts, and does what the counter's bits say.
 fn with_hook(
     fleet: &Fleet,
-    hook: impl Fn(usize, &mut Conn) -> QueryResult<()> + Send + Sync + 'static,
+    hook: impl Fn(usize, &mut Raw<'_>) -> QueryResult<()> + Send + Sync + 'static,
 ) -> (Manager, Arc<AtomicUsize>) {
     let runs = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&runs);
@@ -218,7 +219,7 @@ fn the_return_hook_runs_once_for_each_return_and_after_the_reset() {
     });
     // A typed statement, so that no backend closes the connection.
     whoami(&mut shards.get_on("a").unwrap()).unwrap();
-    assert_eq!(runs.load(Ordering::SeqCst), 1);
+    eventually("the hook has run", || runs.load(Ordering::SeqCst) == 1);
     let mut conn = shards.get_on("a").unwrap();
     let seen = found(&mut conn, 773);
     let ours = match NAME {
@@ -246,7 +247,9 @@ fn a_return_hook_that_fails_costs_its_connection_and_no_more() {
         insert(&mut shards.get_on("a").unwrap(), id).unwrap();
         assert!(shards.status().nodes[0].connections <= 1);
     }
-    assert_eq!(runs.load(Ordering::SeqCst), 6);
+    eventually("each return had its hook", || {
+        runs.load(Ordering::SeqCst) == 6
+    });
     assert_eq!(fleet.rows("a").len(), 6);
 }
 

@@ -10,19 +10,14 @@ use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel_sharded::{Error, PoolConfig, ShardConfig, UnavailableCause};
 
-use super::backend::{Fleet, Manager, ids, insert, open, whoami};
+use super::backend::{Fleet, Manager, ids, insert, opened, whoami};
 use crate::support::{eventually, items, said};
 
 /// A manager whose connections do not wait for a lock.
 fn impatient(fleet: &Fleet) -> Manager {
     fleet
         .builder()
-        .connect_with(|node| {
-            let mut conn = open(node.url().expose())?;
-            conn.batch_execute("PRAGMA busy_timeout = 0")
-                .map_err(diesel::ConnectionError::CouldntSetupConfiguration)?;
-            Ok(conn)
-        })
+        .connect_with(|node| opened(node.url().expose(), "PRAGMA busy_timeout = 0"))
         .build()
         .unwrap()
 }

@@ -149,7 +149,7 @@ fn hooks_keyspaces_retries_and_outer_pools_work_in_it() {
     let through = test.on("b", || {
         let mut conn = pool.get().unwrap();
         conn.transaction(|conn| insert(conn, 9))?;
-        ids(&mut *conn)
+        ids(&mut conn)
     });
     assert_eq!(through, Ok(vec![1, 3, 9]));
     assert_eq!(seen(&test, "a"), [0, 2]);

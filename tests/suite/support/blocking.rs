@@ -1,12 +1,23 @@
 //! The blocking driver, as the behaviour tests know it.
 
+/// Tests that this driver alone can pass; `matrix` has the reasons.
+macro_rules! blocking_only {
+    ($($item:item)+) => {
+        $($item)+
+    };
+}
+pub(crate) use blocking_only;
+
 /// The driver's types for a backend whose `Conn` and `Fleet` are in scope.
 macro_rules! driver {
     () => {
         use diesel::connection::AnsiTransactionManager;
         use diesel_sharded::blocking;
 
+        pub(crate) use crate::support::blocking::blocking_only;
         pub(crate) use diesel_sharded::blocking::{Isolation, Outcome};
+
+        pub(crate) const DRIVER: &str = "blocking";
 
         pub(crate) type Manager = blocking::ShardedConnectionManager<Conn>;
         pub(crate) type Builder = blocking::ManagerBuilder<Conn>;
@@ -17,6 +28,7 @@ macro_rules! driver {
         /// The application's own pool over the manager, and what it hands out.
         pub(crate) type Pool = diesel::r2d2::Pool<Manager>;
         pub(crate) type Pooled = diesel::r2d2::PooledConnection<Manager>;
+        pub(crate) type PoolError = diesel::r2d2::PoolError;
 
         /// The connection that the driver works with, and its transaction manager.
         pub(crate) type Raw<'a> = Conn;

@@ -6,6 +6,7 @@
 
 pub(crate) mod blocking;
 pub(crate) mod mysql;
+pub(crate) mod nonblocking;
 pub(crate) mod postgres;
 pub(crate) mod proxy;
 pub(crate) mod server;

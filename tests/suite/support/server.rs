@@ -69,3 +69,81 @@ pub(crate) fn databases(variable: &str, shards: &[&str]) -> Vec<Database> {
         })
         .collect()
 }
+
+/// The databases of one test on the servers that a variable names, for a backend whose `Conn` is in
+/// scope.
+macro_rules! fleet {
+    ($variable:expr) => {
+        use crate::support::server::{self, Database};
+
+        /// Databases of one test, gone with it.
+        pub(crate) struct Fleet {
+            databases: Vec<Database>,
+        }
+
+        impl Fleet {
+            pub(crate) fn new(shards: &[&str]) -> Self {
+                let fleet = Self {
+                    databases: server::databases($variable, shards),
+                };
+                for database in &fleet.databases {
+                    admin(database)
+                        .batch_execute(&format!("CREATE DATABASE {}", database.name))
+                        .expect("a database is created");
+                    fleet
+                        .direct(&database.shard)
+                        .batch_execute(&format!(
+                            "CREATE TABLE whoami (name VARCHAR(64) NOT NULL); INSERT INTO whoami VALUES ('{}');
+                             CREATE TABLE items (id BIGINT PRIMARY KEY, note TEXT)",
+                            database.shard
+                        ))
+                        .expect("the tables are created");
+                }
+                fleet
+            }
+
+            pub(crate) fn shards(&self) -> Vec<String> {
+                self.databases.iter().map(|one| one.shard.clone()).collect()
+            }
+
+            fn database(&self, shard: &str) -> &Database {
+                let found = self.databases.iter().find(|one| one.shard == shard);
+                found.expect("the fleet has this shard")
+            }
+
+            pub(crate) fn url(&self, shard: &str) -> String {
+                self.database(shard).url()
+            }
+
+            /// A connection that the crate knows nothing of.
+            pub(crate) fn direct(&self, shard: &str) -> Conn {
+                direct(&self.url(shard))
+            }
+
+            /// A connection to the server itself.
+            pub(crate) fn admin(&self, shard: &str) -> Conn {
+                admin(self.database(shard))
+            }
+
+            /// How the connections of a manager are made.
+            pub(crate) fn connecting(&self, builder: Builder) -> Builder {
+                builder
+            }
+        }
+
+        /// A connection that the crate knows nothing of, for what a test does beside it.
+        pub(crate) fn direct(url: &str) -> Conn {
+            Conn::establish(url).expect("the test server answers")
+        }
+
+        /// How a connection is made, for tests that connect by a function of their own.
+        pub(crate) fn open(url: &str) -> ConnectionResult<Conn> {
+            Conn::establish(url)
+        }
+
+        fn admin(database: &Database) -> Conn {
+            direct(&database.admin)
+        }
+    };
+}
+pub(crate) use fleet;

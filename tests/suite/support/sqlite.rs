@@ -8,6 +8,10 @@ use tempfile::TempDir;
 pub(crate) type Conn = SqliteConnection;
 pub(crate) const NAME: &str = "sqlite";
 
+/// The wait first: switching to WAL takes a lock.
+pub(crate) const SETTINGS: &str =
+    "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF";
+
 /// Databases of one test, gone with it.
 pub(crate) struct Fleet {
     folder: TempDir,
@@ -71,11 +75,13 @@ pub(crate) fn direct(url: &str) -> Conn {
 
 /// How a connection is made, for tests that connect by a function of their own.
 pub(crate) fn open(url: &str) -> ConnectionResult<Conn> {
+    opened(url, "")
+}
+
+/// The same, with more settings.
+pub(crate) fn opened(url: &str, settings: &str) -> ConnectionResult<Conn> {
     let mut conn = Conn::establish(url)?;
-    // The wait first: switching to WAL takes a lock.
-    conn.batch_execute(
-        "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF",
-    )
-    .map_err(diesel::ConnectionError::CouldntSetupConfiguration)?;
+    conn.batch_execute(&format!("{SETTINGS}; {settings}"))
+        .map_err(diesel::ConnectionError::CouldntSetupConfiguration)?;
     Ok(conn)
 }

@@ -1,4 +1,4 @@
-//! Errors on their way through Diesel, r2d2 and the application, and back.
+//! Errors on their way through Diesel, pools and the application, and back.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use diesel_sharded::Error;
 
-use super::{Fleet, ids, insert, whoami};
+use super::{Fleet, PoolError, ids, insert, whoami};
 
 fn is_unique(error: &DieselError) -> bool {
     matches!(
@@ -61,7 +61,7 @@ fn a_database_error_stays_diesels_own() {
 enum AppError {
     Diesel(DieselError),
     Sharded(Error),
-    Pool(diesel::r2d2::PoolError),
+    Pool(PoolError),
     Domain(&'static str),
 }
 
@@ -99,8 +99,8 @@ impl From<Error> for AppError {
     }
 }
 
-impl From<diesel::r2d2::PoolError> for AppError {
-    fn from(error: diesel::r2d2::PoolError) -> Self {
+impl From<PoolError> for AppError {
+    fn from(error: PoolError) -> Self {
         Self::Pool(error)
     }
 }

@@ -13,9 +13,9 @@ use diesel::result::Error as DieselError;
 use super::both;
 use super::recorder::{Recorder, describe};
 use super::schema::{self, User, users};
-use super::{Fleet, Pool, ids, insert, plain, whoami};
+use super::{Fleet, Pool, backend, ids, insert, plain, whoami};
 
-use crate::support::items;
+use crate::support::{eventually, items};
 
 /// A bit of everything that emits events.
 macro_rules! work {
@@ -69,7 +69,15 @@ fn it_hears_what_it_hears_on_a_plain_connection() {
         let recorder = Recorder::default();
         conn.set_instrumentation(recorder.clone());
         work!(&mut *conn);
-        assert_eq!(recorder.take(), plain);
+        let heard = recorder.take();
+        // On PostgreSQL the nonblocking driver asks together with a COMMIT whether there is anything
+        // to commit, where a text may have ended the transaction.
+        let asked = "SAVEPOINT diesel_sharded_probe; COMMIT";
+        let heard: Vec<_> = heard
+            .iter()
+            .map(|event| event.replace(asked, "COMMIT"))
+            .collect();
+        assert_eq!(heard, plain);
     });
 }
 
@@ -119,6 +127,11 @@ fn the_next_user_is_not_overheard_by_one_that_was_set_on_the_raw_connection() {
         insert(&mut conn, 1).unwrap();
         assert!(!mine.take().is_empty());
     }
+    // What is done to a connection on its way back is done to that user's connection.
+    eventually("it is back", || {
+        let node = &shards.status().nodes[0];
+        node.idle == node.connections
+    });
     mine.take();
     insert(&mut shards.get_on("a").unwrap(), 2).unwrap();
     assert_eq!(mine.take(), [""; 0]);
@@ -136,35 +149,37 @@ fn it_can_be_reached_through_the_connection() {
     });
 }
 
-#[test]
-fn it_stays_with_a_handle_of_an_outer_pool() {
-    let fleet = Fleet::new(&["a", "b"]);
-    let shards = fleet.manager_of_size(1);
-    let pool = Pool::builder()
-        .max_size(1)
-        .build(shards.clone())
-        .unwrap();
-    let recorder = Recorder::default();
-    // Set while the handle is bound to nothing.
-    {
-        let mut conn = pool.get().unwrap();
-        assert_eq!(conn.shard(), None);
-        conn.set_instrumentation(recorder.clone());
-        assert_eq!(shards.on("a", || whoami(&mut conn)).unwrap(), "a");
+backend::blocking_only! {
+    #[test]
+    fn it_stays_with_a_handle_of_an_outer_pool() {
+        let fleet = Fleet::new(&["a", "b"]);
+        let shards = fleet.manager_of_size(1);
+        let pool = Pool::builder()
+            .max_size(1)
+            .build(shards.clone())
+            .unwrap();
+        let recorder = Recorder::default();
+        // Set while the handle is bound to nothing.
+        {
+            let mut conn = pool.get().unwrap();
+            assert_eq!(conn.shard(), None);
+            conn.set_instrumentation(recorder.clone());
+            assert_eq!(shards.on("a", || whoami(&mut conn)).unwrap(), "a");
+            assert!(!recorder.take().is_empty());
+        }
+        // There is one handle, and it is bound to another shard now.
+        let second = shards.on("b", || {
+            let mut conn = pool.get().unwrap();
+            whoami(&mut conn)
+        });
+        assert_eq!(second.unwrap(), "b");
         assert!(!recorder.take().is_empty());
+        // The physical connections are other people's meanwhile.
+        for shard in ["a", "b"] {
+            assert_eq!(ids(&mut shards.get_on(shard).unwrap()), Ok(vec![]));
+        }
+        assert_eq!(recorder.take(), [""; 0]);
     }
-    // There is one handle, and it is bound to another shard now.
-    let second = shards.on("b", || {
-        let mut conn = pool.get().unwrap();
-        whoami(&mut conn)
-    });
-    assert_eq!(second.unwrap(), "b");
-    assert!(!recorder.take().is_empty());
-    // The physical connections are other people's meanwhile.
-    for shard in ["a", "b"] {
-        assert_eq!(ids(&mut shards.get_on(shard).unwrap()), Ok(vec![]));
-    }
-    assert_eq!(recorder.take(), [""; 0]);
 }
 
 thread_local! {
@@ -182,41 +197,43 @@ fn of_this_thread() -> Option<Box<dyn Instrumentation>> {
     }))
 }
 
-#[test]
-fn the_default_comes_back() {
-    fn heard() -> Vec<String> {
-        HEARD_HERE
-            .with_borrow_mut(|heard| heard.replace(vec![]))
-            .unwrap_or_default()
-    }
-    set_default_instrumentation(of_this_thread).unwrap();
-    let fleet = Fleet::new(&["a"]);
-    let shards = fleet.manager_of_size(1);
-    heard();
-    insert(&mut shards.get_on("a").unwrap(), 1).unwrap();
-    let inserted = heard();
-    assert!(
-        inserted.iter().any(|event| event.contains("INSERT")),
-        "{inserted:?}"
-    );
-    {
-        let mut conn = shards.get_on("a").unwrap();
-        conn.set_instrumentation(Recorder::default());
-        insert(&mut conn, 2).unwrap();
-    }
-    assert_eq!(heard(), [""; 0]);
-    insert(&mut shards.get_on("a").unwrap(), 3).unwrap();
-    let inserted = heard();
-    assert!(
-        inserted.iter().any(|event| event.contains("INSERT")),
-        "{inserted:?}"
-    );
+backend::blocking_only! {
+    #[test]
+    fn the_default_comes_back() {
+        fn heard() -> Vec<String> {
+            HEARD_HERE
+                .with_borrow_mut(|heard| heard.replace(vec![]))
+                .unwrap_or_default()
+        }
+        set_default_instrumentation(of_this_thread).unwrap();
+        let fleet = Fleet::new(&["a"]);
+        let shards = fleet.manager_of_size(1);
+        heard();
+        insert(&mut shards.get_on("a").unwrap(), 1).unwrap();
+        let inserted = heard();
+        assert!(
+            inserted.iter().any(|event| event.contains("INSERT")),
+            "{inserted:?}"
+        );
+        {
+            let mut conn = shards.get_on("a").unwrap();
+            conn.set_instrumentation(Recorder::default());
+            insert(&mut conn, 2).unwrap();
+        }
+        assert_eq!(heard(), [""; 0]);
+        insert(&mut shards.get_on("a").unwrap(), 3).unwrap();
+        let inserted = heard();
+        assert!(
+            inserted.iter().any(|event| event.contains("INSERT")),
+            "{inserted:?}"
+        );
 
-    // A handle of an outer pool that nobody gave another one has it, too.
-    let pool = shards.clone().into_pool();
-    shards
-        .on("a", || insert(&mut pool.get().unwrap(), 4))
-        .unwrap();
-    assert!(heard().iter().any(|event| event.contains("INSERT")));
-    HEARD_HERE.take();
+        // A handle of an outer pool that nobody gave another one has it, too.
+        let pool = shards.clone().into_pool();
+        shards
+            .on("a", || insert(&mut pool.get().unwrap(), 4))
+            .unwrap();
+        assert!(heard().iter().any(|event| event.contains("INSERT")));
+        HEARD_HERE.take();
+    }
 }

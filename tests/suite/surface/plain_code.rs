@@ -1,10 +1,11 @@
 //! Code that was written for the backend's own connection, or for whatever dereferences to it.
 
-use diesel::connection::{Connection, LoadConnection};
+use diesel::connection::Connection;
 use diesel::prelude::*;
 
+use super::super::surface::generic_code::for_any;
 use super::schema::{self, NewUser, users};
-use super::{Conn, Db, Fleet, both, through_both};
+use super::{Conn, Fleet, both, through_both};
 
 /// A repository written for the backend's own connection.
 fn for_plain(conn: &mut Conn) -> QueryResult<i64> {
@@ -15,19 +16,6 @@ fn for_plain(conn: &mut Conn) -> QueryResult<i64> {
         })
         .execute(conn)?;
     users::table.count().get_result(conn)
-}
-
-/// The same for any connection of the backend.
-fn for_any<C: LoadConnection<Backend = Db>>(conn: &mut C) -> QueryResult<i64> {
-    conn.transaction(|conn| {
-        diesel::insert_into(users::table)
-            .values(&NewUser {
-                name: "any",
-                hair_color: None,
-            })
-            .execute(conn)?;
-        users::table.count().get_result(conn)
-    })
 }
 
 /// The same for whatever dereferences to a plain connection.

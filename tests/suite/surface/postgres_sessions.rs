@@ -5,7 +5,7 @@ use diesel::dsl::sql;
 use diesel::prelude::*;
 use diesel::sql_types::BigInt;
 
-use super::{Fleet, Pool, Sharded, both, ids, insert, through_both};
+use super::{Fleet, Pool, RowByRow, Sharded, both, ids, insert, through_both};
 use both::schema::{User, users};
 
 /// How many statements the session has prepared, says the server.
@@ -59,13 +59,11 @@ fn switched_off_nothing_stays_prepared() {
 
 #[test]
 fn rows_are_read_one_by_one_from_the_server() {
-    use diesel::pg::PgRowByRowLoadingMode;
-
     through_both!(|conn| {
         both::schema::fill(conn);
         let names: Vec<String> = users::table
             .order(users::id)
-            .load_iter::<User, PgRowByRowLoadingMode>(conn)
+            .load_iter::<User, RowByRow>(conn)
             .unwrap()
             .map(|user| user.map(|user| user.name))
             .collect::<QueryResult<_>>()
@@ -75,7 +73,7 @@ fn rows_are_read_one_by_one_from_the_server() {
         conn.transaction(|conn| {
             let first = users::table
                 .order(users::id)
-                .load_iter::<User, PgRowByRowLoadingMode>(conn)?
+                .load_iter::<User, RowByRow>(conn)?
                 .next();
             assert_eq!(first.unwrap()?.name, "Sean");
             insert(conn, 1)
@@ -87,15 +85,13 @@ fn rows_are_read_one_by_one_from_the_server() {
 
 #[test]
 fn an_error_of_a_later_row_counts_for_the_transaction() {
-    use diesel::pg::PgRowByRowLoadingMode;
-
     let fleet = Fleet::new(&["a"]);
     let shards = fleet.manager_of_size(1);
     let swallowed = shards.transaction_on("a", |conn| {
         insert(conn, 1)?;
         let rows: Vec<QueryResult<i64>> =
             sql::<BigInt>("SELECT 10 / (3 - n)::bigint FROM generate_series(1, 5) n")
-                .load_iter::<i64, PgRowByRowLoadingMode>(conn)?
+                .load_iter::<i64, RowByRow>(conn)?
                 .collect();
         assert!(rows.iter().any(Result::is_err), "{rows:?}");
         Ok::<_, diesel_sharded::Error>(())
@@ -105,21 +101,6 @@ fn an_error_of_a_later_row_counts_for_the_transaction() {
         "{swallowed:?}"
     );
     assert_eq!(fleet.rows("a"), [0_i64; 0]);
-}
-
-#[test]
-fn notifications_arrive() {
-    through_both!(|conn| {
-        conn.batch_execute("LISTEN news").unwrap();
-        conn.batch_execute("NOTIFY news, 'hello'").unwrap();
-        let news: Vec<String> = conn
-            .notifications_iter()
-            .map(|notification| notification.map(|notification| notification.payload))
-            .collect::<QueryResult<_>>()
-            .unwrap();
-        assert_eq!(news, ["hello"]);
-        conn.batch_execute("UNLISTEN news").unwrap();
-    });
 }
 
 mod mood {
@@ -192,10 +173,7 @@ fn types_are_looked_up_on_the_shard_itself() {
             .unwrap();
     }
     let shards = fleet.manager();
-    let pool = Pool::builder()
-        .max_size(1)
-        .build(shards.clone())
-        .unwrap();
+    let pool = Pool::builder().max_size(1).build(shards.clone()).unwrap();
     for shard in ["a", "b"] {
         shards
             .on(shard, || {

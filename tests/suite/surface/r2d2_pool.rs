@@ -56,6 +56,19 @@ fn diesels_own_manager_takes_our_connection() {
     assert_eq!(fleet.rows("a"), [0_i64; 0]);
 }
 
+#[test]
+fn into_pool_has_room_for_every_node_and_class() {
+    let fleet = Fleet::new(&["a", "b"]);
+    let pool = fleet.manager_of_size(3).into_pool();
+    assert_eq!(pool.max_size(), 6);
+    assert!(pool.test_on_check_out());
+
+    let workload = fleet
+        .builder_of_size(3)
+        .workload("batch", crate::support::pool(1));
+    assert_eq!(workload.build().unwrap().into_pool().max_size(), 8);
+}
+
 #[derive(Debug)]
 struct ToChannel(mpsc::Sender<String>);
 

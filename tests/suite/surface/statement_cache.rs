@@ -83,10 +83,7 @@ fn switched_off_by_one_user_it_is_on_for_the_next() {
 fn the_size_belongs_to_a_handle_of_an_outer_pool() {
     let fleet = Fleet::new(&["a", "b"]);
     let shards = fleet.manager_of_size(1);
-    let pool = Pool::builder()
-        .max_size(1)
-        .build(shards.clone())
-        .unwrap();
+    let pool = Pool::builder().max_size(1).build(shards.clone()).unwrap();
     let recorder = Recorder::default();
     {
         // Set while the handle is bound to nothing.

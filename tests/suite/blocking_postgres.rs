@@ -1,12 +1,16 @@
-//! `COPY`, in and out.
+//! What only libpq does: `COPY`, in and out, and notifications one by one.
 
 use std::io::{BufRead, Read};
 
+use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::result::Error as DieselError;
 use diesel_sharded::{Error, RollbackReason};
 
-use super::{Conn, Fleet, WholeUser, both, ids, insert};
+use super::backend::{Conn, Fleet, Sharded, ids, insert};
+use super::surface::{both, through_both};
+use super::surface_returning::WholeUser;
+use crate::support::items;
 use both::schema::{self, users};
 
 fn copy_rows(conn: &mut both::Sharded, names: &[&str]) -> QueryResult<usize> {
@@ -187,4 +191,75 @@ fn a_copy_out_that_is_not_read_to_its_end_does_not_reach_the_next_user() {
     }
     let mut conn = shards.get_on("a").unwrap();
     assert_eq!(ids(&mut conn).map(|ids| ids.len()), Ok(5000));
+}
+
+#[test]
+fn notifications_arrive() {
+    through_both!(|conn| {
+        conn.batch_execute("LISTEN news").unwrap();
+        conn.batch_execute("NOTIFY news, 'hello'").unwrap();
+        let news: Vec<String> = conn
+            .notifications_iter()
+            .map(|notification| notification.map(|notification| notification.payload))
+            .collect::<QueryResult<_>>()
+            .unwrap();
+        assert_eq!(news, ["hello"]);
+        conn.batch_execute("UNLISTEN news").unwrap();
+    });
+}
+
+fn copy_in(conn: &mut Sharded, rows: &str) -> QueryResult<usize> {
+    let rows = rows.to_owned();
+    diesel::copy_from(items::table)
+        .from_raw_data(items::table, move |target| {
+            let written = target.write_all(rows.as_bytes());
+            written.map_err(|error| DieselError::SerializationError(error.into()))
+        })
+        .execute(conn)
+}
+
+#[test]
+fn a_failed_copy_that_is_swallowed_is_never_a_silent_rollback() {
+    let fleet = Fleet::new(&["a"]);
+    let shards = fleet.manager_of_size(1);
+    let error = shards
+        .transaction_on("a", |conn| {
+            insert(conn, 1)?;
+            let _ = copy_in(conn, "not a number\t\\N\n").unwrap_err();
+            Ok::<_, Error>(())
+        })
+        .unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::RolledBack {
+                reason: RollbackReason::FailedStatement,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+    assert_eq!(fleet.rows("a"), [0; 0]);
+    // The good case, in the same connection.
+    shards
+        .transaction_on("a", |conn| {
+            Ok::<_, Error>(copy_in(conn, "1\tone\n2\t\\N\n")?)
+        })
+        .unwrap();
+    assert_eq!(fleet.rows("a"), [1, 2]);
+    fleet.assert_nothing_open("a");
+}
+
+#[test]
+fn a_failed_copy_outside_a_transaction_leaves_a_clean_connection() {
+    let fleet = Fleet::new(&["a"]);
+    let shards = fleet.manager_of_size(1);
+    for id in 1..4 {
+        let mut conn = shards.get_on("a").unwrap();
+        let _ = copy_in(&mut conn, "nonsense\n").unwrap_err();
+        drop(conn);
+        insert(&mut shards.get_on("a").unwrap(), id).unwrap();
+    }
+    assert_eq!(fleet.rows("a"), [1, 2, 3]);
+    fleet.assert_nothing_open("a");
 }
