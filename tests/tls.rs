@@ -1,7 +1,5 @@
 //! The nonblocking driver and a PostgreSQL server that takes only encrypted connections.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use diesel::sql_types::{Bool, Text};
 use diesel_async::{AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
 use diesel_sharded::nonblocking::AsyncShardedConnectionManager;

@@ -21,7 +21,8 @@ use crate::error::Error;
 pub struct Refusal {
     status: u16,
     message: String,
-    error: Option<Error>,
+    /// On the heap, so that a result with a refusal stays small.
+    error: Option<Box<Error>>,
 }
 
 impl Refusal {
@@ -49,7 +50,7 @@ impl Refusal {
     /// The error behind it, where it was one of this crate's.
     #[must_use]
     pub fn error(&self) -> Option<&Error> {
-        self.error.as_ref()
+        self.error.as_deref()
     }
 
     /// After how many seconds it makes sense to try again, if it does.
@@ -101,7 +102,7 @@ impl From<Error> for Refusal {
         Self {
             status,
             message,
-            error: Some(error),
+            error: Some(Box::new(error)),
         }
     }
 }
@@ -114,7 +115,7 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.error.as_ref().map(|error| error as _)
+        self.error.as_deref().map(|error| error as _)
     }
 }
 

@@ -392,7 +392,7 @@ fn arguments_are_whole_in_each_run() {
 // Forms of functions. `route` and `conn` are names that the expansion must not mix up with its own.
 
 #[routed(keyspace = keys, key = *route)]
-fn free<'a, T: Clone + Into<String>>(
+fn free<'a, T>(
     keys: &Keyspace<Conn>,
     shards: &Manager,
     route: &'a i64,
@@ -400,7 +400,7 @@ fn free<'a, T: Clone + Into<String>>(
     value: T,
 ) -> Result<(String, &'a i64), Error>
 where
-    T: Default,
+    T: Clone + Default + Into<String>,
 {
     let place = whoami(&mut shards.get()?)?;
     let other = T::default().into();

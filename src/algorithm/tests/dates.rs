@@ -362,7 +362,7 @@ fn by_calendar(every: Every, day: Day) -> u64 {
     let (year, month) = (day.year() as u64, day.month() as u64);
     match every {
         Every::Year => year,
-        Every::Quarter => year * 10 + (month + 2) / 3,
+        Every::Quarter => year * 10 + month.div_ceil(3),
         Every::Month => year * 100 + month,
         Every::Week => {
             let week = day.iso_week_date();
