@@ -13,6 +13,7 @@ mod harness;
 #[expect(
     dead_code,
     unused_imports,
+    unused_macros,
     reason = "the behaviour suite uses all of it"
 )]
 #[path = "../suite/support/mod.rs"]
