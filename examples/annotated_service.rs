@@ -168,7 +168,9 @@ fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     println!("audit: {}", notes[0]);
 
     // The switch inside a transaction is an error that names both shards, and nothing was written.
-    let error = service.create_and_note(&order(61, 3)).unwrap_err();
+    let error = service
+        .create_and_note(&order(61, 3))
+        .expect_err("a switch inside a transaction");
     assert!(
         matches!(&error, Error::PinnedElsewhere { pinned, wanted }
             if *pinned == service.orders.locate(&3)?.shard() && *wanted == "audit"),
@@ -185,7 +187,7 @@ fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     };
     let error = lost
         .insert_checked(&mut service.shards.get_on(elsewhere)?)
-        .unwrap_err();
+        .expect_err("a row of another shard");
     assert!(matches!(
         Error::find(&error),
         Some(Error::WrongShard { .. })

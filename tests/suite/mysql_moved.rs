@@ -4,7 +4,7 @@
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 
-use super::backend::{Fleet, RAW_WAYS, Raw, Sharded, insert};
+use super::backend::{Fleet, RAW_WAYS, Sharded, insert};
 use crate::support::whoami::dsl as whoami;
 
 diesel::define_sql_function! {
@@ -21,33 +21,27 @@ fn a_session_that_was_sent_to_another_database_reaches_no_next_user() {
     let fleet = Fleet::new(&["a"]);
     let shards = fleet.manager_of_size(1);
     let home = here(&mut shards.get_on("a").unwrap());
-    let ways: [fn(&mut Sharded); 4] = [
-        |conn| conn.batch_execute("USE information_schema").unwrap(),
-        |conn| {
-            conn.batch_execute("SELECT 1; /* x */ USE information_schema")
-                .unwrap()
-        },
-        |conn| {
-            diesel::sql_query("USE information_schema")
-                .execute(conn)
-                .unwrap();
-        },
-        |conn| {
-            let use_it =
-                |raw: &mut Raw<'_>| diesel::sql_query("USE information_schema").execute(raw);
-            use_it(&mut *conn.inner().unwrap()).unwrap();
-        },
+    type Move = Box<dyn Fn(&mut Sharded) -> QueryResult<()>>;
+    let mut ways: Vec<Move> = vec![
+        Box::new(|conn| conn.batch_execute("USE information_schema")),
+        Box::new(|conn| conn.batch_execute("SELECT 1; /* x */ USE information_schema")),
+        Box::new(|conn| {
+            let text = diesel::sql_query("USE information_schema");
+            text.execute(conn).map(drop)
+        }),
     ];
-    let mut ways: Vec<Box<dyn Fn(&mut Sharded)>> =
-        ways.into_iter().map(|way| Box::new(way) as _).collect();
     for (_, reach) in RAW_WAYS {
         ways.push(Box::new(|conn| {
-            reach(conn, &mut |raw| raw.batch_execute("USE information_schema")).unwrap();
+            reach(conn, &mut |raw| raw.batch_execute("USE information_schema"))
+        }));
+        ways.push(Box::new(|conn| {
+            let text = || diesel::sql_query("USE information_schema");
+            reach(conn, &mut |raw| text().execute(raw).map(drop))
         }));
     }
     for (number, way) in ways.iter().enumerate() {
         let mut conn = shards.get_on("a").unwrap();
-        way(&mut conn);
+        way(&mut conn).unwrap();
         drop(conn);
         let mut next = shards.get_on("a").unwrap();
         assert_eq!(here(&mut next), home, "way {number}");
