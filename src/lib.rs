@@ -7,7 +7,7 @@
 //! | node | one physical database behind one URL, with one pool |
 //! | shard | a named part of the data: a primary node, and replica nodes. Its identity is its name |
 //! | keyspace | a named set of shards over which one sharding rule spreads rows |
-//! | shard key | the value that decides where a row lives; [`ShardKey`] is its typed form |
+//! | shard key | the value that decides where a row lives; [`ShardKey`](enum@ShardKey) is its typed form |
 //! | placement | what a rule answers for a key: the shard, and a spread number for sharded tables |
 //! | bucket | one of a fixed number of hash slots; keys hash to buckets for ever, buckets can move |
 //! | route | where work is to go: a checked value that belongs to one topology |
