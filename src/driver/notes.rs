@@ -51,6 +51,7 @@ impl Flags {
     pub(crate) const UNUSABLE: u16 = 1 << 13;
 
     /// Something ran that may have set something in the session.
+    #[cfg(feature = "bb8")]
     pub(crate) const SESSION_SET: u16 = 1 << 14;
 
     pub(crate) fn new() -> Self {

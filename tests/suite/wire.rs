@@ -233,6 +233,11 @@ fn a_statement_that_is_wrong_costs_no_reconnect() {
             Ok::<_, Error>(())
         });
         assert!(matches!(wrong, Err(Error::Database { .. })), "{wrong:?}");
+        // What it costs to look the connection through may be paid after the call.
+        eventually("it is back", || {
+            let node = &shards.status().nodes[0];
+            node.idle == node.connections
+        });
     };
     let before = session(&mut shards.get_on("a").unwrap()).unwrap();
     // Twice, because the first check prepares its statement.
