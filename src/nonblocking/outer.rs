@@ -219,6 +219,21 @@ pub(super) fn again(error: &Error) -> Error {
             wanted: *wanted,
         },
         Error::ShardOffline { shard } => Error::ShardOffline { shard: *shard },
+        Error::WrongDatabase { expected, found } => Error::WrongDatabase {
+            expected: *expected,
+            found: found.clone(),
+        },
+        Error::PlacementChanged {
+            keyspace,
+            shard,
+            configured,
+            recorded,
+        } => Error::PlacementChanged {
+            keyspace: *keyspace,
+            shard: *shard,
+            configured: configured.clone(),
+            recorded: recorded.clone(),
+        },
         other => Error::Database {
             shard: other.shard(),
             source: DieselError::QueryBuilderError(other.to_string().into()),
