@@ -104,14 +104,29 @@ impl Shared {
 
 /// Whether a piece of what a client says has something in it that the server answers.
 ///
-/// MySQL's "close this statement" and both protocols' goodbye are not: they leave when they like.
+/// "Close this statement" of both protocols and their goodbye are not: they leave when they like. (PostgreSQL's
+/// has a `Sync` behind it and is answered, but nobody waits for that.)
 fn wants_an_answer(mut piece: &[u8]) -> bool {
     loop {
         piece = match piece {
             [5, 0, 0, 0, 0x19, _, _, _, _, rest @ ..] => rest,
             [1, 0, 0, 0, 1, rest @ ..] | [b'X', 0, 0, 0, 4, rest @ ..] => rest,
-            rest => return !rest.is_empty(),
+            _ => match after_a_close(piece) {
+                Some(rest) => rest,
+                None => return !piece.is_empty(),
+            },
         };
+    }
+}
+
+/// What follows PostgreSQL's `Close` of a statement and the `Sync` behind it, where the piece begins with them.
+fn after_a_close(piece: &[u8]) -> Option<&[u8]> {
+    let (&length, rest) = piece.strip_prefix(b"C")?.split_first_chunk::<4>()?;
+    let body = usize::try_from(u32::from_be_bytes(length)).ok()?.checked_sub(4)?;
+    let (body, rest) = rest.split_at_checked(body)?;
+    match body {
+        [b'S', name @ .., 0] if !name.contains(&0) => rest.strip_prefix(&[b'S', 0, 0, 0, 4]),
+        _ => None,
     }
 }
 
