@@ -326,6 +326,17 @@ impl Compat {
         }
     }
 
+    /// Whether that end is a date.
+    pub(super) fn names_dates(&self) -> bool {
+        matches!(
+            &self.places,
+            Places::Index {
+                index: Index::Interval(_),
+                ..
+            }
+        )
+    }
+
     /// The end of the name of a table that is named by the rule.
     pub(super) fn suffix(&self, spread: u64) -> Option<String> {
         match &self.places {

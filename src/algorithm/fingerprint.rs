@@ -41,6 +41,8 @@ use crate::key::{KeyType, ShardKey};
 /// name <name>                              custom: then its options, sorted
 /// option <name> <value>
 /// table <name> <name of the key column> <count, or "rule" where the rule names the tables>   sorted by name
+/// names <name> <pattern of the physical names>   tables with another pattern than the usual one, sorted by name
+/// position <name of the shard>             where a pattern has `{global}`: in the order of the list
 /// ```
 ///
 /// Not part of it, because moving them moves no row, are the two ends of a `date` plan without a map
@@ -48,9 +50,20 @@ use crate::key::{KeyType, ShardKey};
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint(u128);
 
+/// What is unusual about the names of a keyspace's physical tables.
+#[derive(Debug, Default)]
+pub(crate) struct TableNames<'a> {
+    /// Each table with its pattern.
+    pub(crate) patterns: Vec<(&'a str, String)>,
+    /// Whether the positions of the shards are part of names.
+    pub(crate) by_position: bool,
+}
+
 impl Fingerprint {
-    pub(super) fn of(rule: &Rule, tables: &[(&str, &str, u32)]) -> Self {
-        Self(xxh3_128(canonical_text(rule, tables).as_bytes()))
+    pub(super) fn of(rule: &Rule, tables: &[(&str, &str, u32)], names: &TableNames<'_>) -> Self {
+        let mut text = canonical_text(rule, tables);
+        names.write_lines(&mut text, rule);
+        Self(xxh3_128(text.as_bytes()))
     }
 }
 
@@ -159,6 +172,21 @@ pub(super) fn canonical_text(rule: &Rule, tables: &[(&str, &str, u32)]) -> Strin
         );
     }
     text
+}
+
+impl TableNames<'_> {
+    fn write_lines(&self, text: &mut String, rule: &Rule) {
+        let mut patterns: Vec<_> = self.patterns.iter().collect();
+        patterns.sort_unstable();
+        for (table, pattern) in patterns {
+            line(text, format_args!("names {} {pattern}", Name(table)));
+        }
+        if self.by_position {
+            for shard in &rule.shards {
+                line(text, format_args!("position {}", Name(shard.as_str())));
+            }
+        }
+    }
 }
 
 /// The shards in the order of the list, for rules that go by it.

@@ -33,6 +33,7 @@ pub use custom::{AlgorithmOptions, CustomPlace, CustomSpec, ShardingAlgorithm};
 pub use date::{DateSpec, Every, Rounding};
 pub use explain::{ExplainStep, Explanation};
 pub use fingerprint::Fingerprint;
+pub(crate) use fingerprint::TableNames;
 pub use jump::jump_consistent_hash;
 pub use normalize::Normalize;
 pub use placement::Placement;

@@ -158,6 +158,15 @@ impl Rule {
         }
     }
 
+    /// Whether the parts that it names are named by dates.
+    pub(crate) fn names_dates(&self) -> bool {
+        match &self.algorithm {
+            Algorithm::Date(_) => true,
+            Algorithm::Compat(compat) => compat.names_dates(),
+            _ => false,
+        }
+    }
+
     /// How many parts a table has that is numbered by this rule, where the rule decides that.
     pub(crate) fn table_count(&self) -> Option<u32> {
         match &self.algorithm {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::compat::Compat;
 use super::custom::Custom;
 use super::date::Date;
-use super::fingerprint::Fingerprint;
+use super::fingerprint::{Fingerprint, TableNames};
 use super::hash::Hash;
 use super::jump::Jump;
 use super::list::List;
@@ -345,8 +345,23 @@ impl Rule {
 
     /// The fingerprint of this rule for a keyspace with these tables, each given as its name, its
     /// key column and its count.
+    #[cfg(test)]
     pub(crate) fn fingerprint(&self, tables: &[(&str, &str, u32)]) -> Fingerprint {
-        Fingerprint::of(self, tables)
+        self.fingerprint_named(tables, &TableNames::default())
+    }
+
+    /// The same where tables have names of their own kind.
+    pub(crate) fn fingerprint_named(
+        &self,
+        tables: &[(&str, &str, u32)],
+        names: &TableNames<'_>,
+    ) -> Fingerprint {
+        Fingerprint::of(self, tables, names)
+    }
+
+    /// The position of a shard in the list of the rule.
+    pub(crate) fn position(&self, shard: ShardName) -> Option<usize> {
+        self.shards.iter().position(|listed| *listed == shard)
     }
 }
 

@@ -107,7 +107,8 @@ pub use source::Format;
 ///   - `{ kind = "compat", like = "postgres-hash", modulus = 4 }` and others: see docs/placement.md
 ///   - `{ kind = "custom", name = "..", options = { .. } }`
 /// - `tables` are `{ NAME = { key_column = "..", count = 8 } }`; `count` defaults to 1. `by_rule =
-///   true` instead of a `count` says that the rule names the physical tables.
+///   true` instead of a `count` says that the rule names the physical tables. `pattern =
+///   "{name}_{table:03}"` says how they are named: see docs/tables.md.
 /// - `migrations` is a folder or a list of folders. A relative one is looked for beside the file, then in the current
 ///   folder; `{backend}` in it stands for `sqlite`, `postgres` or `mysql`.
 /// - An unknown key is an error, and so is one that is given twice.

@@ -120,7 +120,7 @@ fn count(entry: &KeyspaceEntry, table: Option<&str>) -> Result<u32, String> {
     let mut counts: Vec<u32> = entry
         .tables
         .iter()
-        .filter(|table| table.count > 1)
+        .filter(|table| table.is_physical() && !table.by_rule)
         .map(|table| table.count)
         .collect();
     counts.sort_unstable();

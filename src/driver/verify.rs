@@ -109,6 +109,8 @@ pub(crate) struct TableJob {
     pub(crate) shard: ShardName,
     /// The position among the keyspace's tables.
     pub(crate) logical: usize,
+    /// The number among its parts, where they are numbered.
+    pub(crate) number: Option<u32>,
     pub(crate) physical: String,
     pub(crate) key_column: String,
     /// The rule places rows there, so the table has to be there.
@@ -183,13 +185,14 @@ impl Plan {
             .rule
             .shards()
             .iter()
-            .map(|shard| {
+            .enumerate()
+            .map(|(listed, shard)| {
                 let owned = targets.iter().find(|target| target.shard == *shard);
                 let mut jobs = Vec::new();
                 for logical in &wanted {
                     let table = &entry.tables[*logical];
                     // A row may be in any table of any shard, whoever was to have it.
-                    for physical in table.every_part(&entry.rule) {
+                    for (number, physical) in table.every_part(&entry.rule, listed) {
                         let after = position(*shard, &physical);
                         if after == Some(None) {
                             continue;
@@ -199,6 +202,7 @@ impl Plan {
                         jobs.push(TableJob {
                             shard: *shard,
                             logical: *logical,
+                            number,
                             physical,
                             key_column: table.key_column.clone(),
                             expected,

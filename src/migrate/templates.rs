@@ -142,7 +142,7 @@ fn parts(set: &TableSet, template: &Template) -> Result<Vec<TableNumbers>, Strin
                 })
                 .collect())
         }
-        Parts::ByRule(_) => Err(format!(
+        Parts::ByRule { .. } => Err(format!(
             "the parts of {} are named by the rule of keyspace {}: write a statement for each by its physical name",
             table.full_name(),
             table.keyspace

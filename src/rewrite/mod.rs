@@ -22,6 +22,7 @@ mod dialect;
 #[cfg(any(feature = "r2d2", feature = "bb8"))]
 mod fragment;
 mod numbers;
+mod pattern;
 mod table_set;
 
 #[cfg(any(feature = "r2d2", feature = "bb8"))]
@@ -31,6 +32,7 @@ pub(crate) use dialect::Dialect;
 #[cfg(any(feature = "r2d2", feature = "bb8"))]
 pub(crate) use fragment::Rewritten;
 pub(crate) use numbers::{TableNumbers, Which};
+pub(crate) use pattern::Pattern;
 #[cfg(all(feature = "migrations", any(feature = "r2d2", feature = "bb8")))]
 pub(crate) use sql::owned_names;
 #[cfg(any(feature = "r2d2", feature = "bb8"))]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::dialect::Dialect;
 use super::numbers::{TableNumbers, Which};
+use super::pattern::Pattern;
 use crate::algorithm::Rule;
 use crate::name::KeyspaceName;
 
@@ -34,14 +35,20 @@ pub(crate) enum Parts {
     /// Their names, without a schema, by number.
     Numbered(Vec<String>),
     /// The rule of the keyspace names them, by the spread of the key.
-    ByRule(Arc<Rule>),
+    ByRule { rule: Arc<Rule>, pattern: Pattern },
 }
 
 impl PartialEq for Parts {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Numbered(one), Self::Numbered(other)) => one == other,
-            (Self::ByRule(one), Self::ByRule(other)) => Arc::ptr_eq(one, other),
+            (
+                Self::ByRule { rule, pattern },
+                Self::ByRule {
+                    rule: other,
+                    pattern: others,
+                },
+            ) => Arc::ptr_eq(rule, other) && pattern == others,
             _ => false,
         }
     }
@@ -52,7 +59,7 @@ impl ShardedTable {
     pub(crate) fn count(&self) -> u32 {
         match &self.parts {
             Parts::Numbered(names) => u32::try_from(names.len()).unwrap_or(u32::MAX),
-            Parts::ByRule(_) => 0,
+            Parts::ByRule { .. } => 0,
         }
     }
 
@@ -63,10 +70,10 @@ impl ShardedTable {
                 let number = numbers.of(self.keyspace, self.count())?;
                 names.get(number as usize).map(|name| name.as_str().into())
             }
-            Parts::ByRule(rule) => match numbers.which {
+            Parts::ByRule { rule, pattern } => match numbers.which {
                 Which::Spread(spread) if numbers.keyspace == self.keyspace => {
-                    let suffix = rule.suffix(spread)?;
-                    Some(format!("{}_{suffix}", self.name).into())
+                    let part = rule.suffix(spread)?;
+                    Some(pattern.by_rule(&self.name, &part).into())
                 }
                 _ => None,
             },
@@ -77,7 +84,7 @@ impl ShardedTable {
     pub(crate) fn mark(&self, numbers: TableNumbers) -> Option<String> {
         match &self.parts {
             Parts::Numbered(_) => Some(numbers.of(self.keyspace, self.count())?.to_string()),
-            Parts::ByRule(rule) => match numbers.which {
+            Parts::ByRule { rule, .. } => match numbers.which {
                 Which::Spread(spread) => rule.suffix(spread),
                 Which::Number { .. } => None,
             },

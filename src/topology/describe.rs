@@ -47,6 +47,8 @@ pub struct TableDescription {
     pub count: u32,
     /// Whether the rule names the physical tables.
     pub by_rule: bool,
+    /// How the physical tables are named: `{name}_{table}`.
+    pub pattern: String,
 }
 
 /// One keyspace and its rule, in words.
@@ -175,6 +177,7 @@ impl Topology {
                     key_column: table.key_column.clone(),
                     count: table.count,
                     by_rule: table.by_rule,
+                    pattern: table.pattern.text(),
                 })
                 .collect())
         })

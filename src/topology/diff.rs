@@ -201,10 +201,17 @@ impl PlacementDiff {
         for table in &old.tables {
             match new.tables.iter().find(|other| other.name == table.name) {
                 None => tables.push(format!("table {} is no longer declared", table.name)),
-                Some(other) if other != table => tables.push(format!(
-                    "table {}: {} part(s) by {} before, {} by {} after",
-                    table.name, table.count, table.key_column, other.count, other.key_column
-                )),
+                Some(other) if other != table => {
+                    let mut text = format!(
+                        "table {}: {} part(s) by {} before, {} by {} after",
+                        table.name, table.count, table.key_column, other.count, other.key_column
+                    );
+                    if table.pattern != other.pattern {
+                        let (before, after) = (table.pattern.text(), other.pattern.text());
+                        text += &format!("; named {before} before, {after} after");
+                    }
+                    tables.push(text);
+                }
                 Some(_) => {}
             }
         }

@@ -5,7 +5,7 @@ use std::ops::RangeBounds;
 
 use super::Topology;
 use super::snapshot::{KeyspaceEntry, Snapshot, Table};
-use crate::algorithm::{BoundError, Explanation, KeyRange, Placement, Reach, Spreads};
+use crate::algorithm::{BoundError, Explanation, KeyRange, Placement, Reach, Rule, Spreads};
 use crate::error::Error;
 use crate::key::ToShardKey;
 use crate::name::ShardName;
@@ -21,59 +21,88 @@ pub struct RangeTarget {
     pub tables: Vec<String>,
 }
 
+/// The names of physical tables: everything that makes or recognizes one asks here.
 impl Table {
-    /// The physical table that holds the rows of a placement.
-    pub(crate) fn physical(&self, rule: &crate::algorithm::Rule, placement: Placement) -> String {
-        if self.by_rule
-            && let Some(suffix) = rule.suffix(placement.spread())
-        {
-            return format!("{}_{suffix}", self.name);
-        }
-        match self.count {
-            0 | 1 => self.name.clone(),
-            count => self.part(placement.table_number(count)),
+    /// The physical table with a number, without its schema; `position` is that of its shard in the list
+    /// of the keyspace.
+    pub(crate) fn part_name(&self, position: usize, number: u32) -> String {
+        let (_, name) = self.split_name();
+        self.pattern.numbered(name, number, position, self.count)
+    }
+
+    /// The same with the schema that the table was configured with.
+    pub(crate) fn part(&self, position: usize, number: u32) -> String {
+        self.in_schema(self.part_name(position, number))
+    }
+
+    /// The physical table of a spread, where the rule names the parts.
+    pub(crate) fn part_by_rule(&self, rule: &Rule, spread: u64) -> Option<String> {
+        let (_, name) = self.split_name();
+        let part = rule.suffix(spread)?;
+        Some(self.in_schema(self.pattern.by_rule(name, &part)))
+    }
+
+    fn in_schema(&self, name: String) -> String {
+        match self.split_name() {
+            (Some(schema), _) => format!("{schema}.{name}"),
+            (None, _) => name,
         }
     }
 
-    /// Every physical table that a shard can have, whichever the rule fills.
-    #[cfg(feature = "r2d2")]
-    pub(crate) fn every_part(&self, rule: &crate::algorithm::Rule) -> Vec<String> {
+    /// The physical table that holds the rows of a placement.
+    pub(crate) fn physical(&self, rule: &Rule, placement: Placement) -> String {
+        if self.by_rule
+            && let Some(part) = self.part_by_rule(rule, placement.spread())
+        {
+            return part;
+        }
+        let position = if self.pattern.is_global() {
+            rule.position(placement.shard()).unwrap_or_default()
+        } else {
+            0
+        };
+        self.part(position, placement.table_number(self.count))
+    }
+
+    /// Every physical table that a shard can have, whichever the rule fills, each with its number where it
+    /// has one.
+    pub(crate) fn every_part(&self, rule: &Rule, position: usize) -> Vec<(Option<u32>, String)> {
         if !self.by_rule {
-            return self.parts(rule, &Spreads::All);
+            let numbers = 0..self.count;
+            return numbers
+                .map(|number| (Some(number), self.part(position, number)))
+                .collect();
         }
         let every = rule.reach(&KeyRange::full(rule.key_type())).into_iter();
         let every: BTreeSet<String> = every
-            .flat_map(|reach| self.parts(rule, &reach.spreads))
+            .flat_map(|reach| self.parts(rule, position, &reach.spreads))
             .collect();
-        every.into_iter().collect()
-    }
-
-    fn part(&self, number: u32) -> String {
-        format!("{}_{number}", self.name)
+        every.into_iter().map(|part| (None, part)).collect()
     }
 
     /// The physical tables of one shard that can have one of these spreads.
-    fn parts(&self, rule: &crate::algorithm::Rule, spreads: &Spreads) -> Vec<String> {
+    fn parts(&self, rule: &Rule, position: usize, spreads: &Spreads) -> Vec<String> {
         match spreads {
             Spreads::These(spreads) if self.by_rule => {
-                let suffixes: Vec<String> =
-                    spreads.iter().filter_map(|s| rule.suffix(*s)).collect();
                 let mut seen = BTreeSet::new();
-                let new = suffixes.into_iter().filter(|s| seen.insert(s.clone()));
-                new.map(|suffix| format!("{}_{suffix}", self.name))
+                spreads
+                    .iter()
+                    .filter_map(|spread| self.part_by_rule(rule, *spread))
+                    .filter(|part| seen.insert(part.clone()))
                     .collect()
             }
-            _ if self.count <= 1 => vec![self.name.clone()],
-            Spreads::All => (0..self.count).map(|number| self.part(number)).collect(),
+            Spreads::All => (0..self.count)
+                .map(|number| self.part(position, number))
+                .collect(),
             Spreads::These(spreads) => {
                 let numbers: BTreeSet<u32> = spreads
                     .iter()
                     // The remainder of a division by a u32 fits a u32.
-                    .map(|spread| (spread % u64::from(self.count)) as u32)
+                    .map(|spread| (spread % u64::from(self.count.max(1))) as u32)
                     .collect();
                 numbers
                     .into_iter()
-                    .map(|number| self.part(number))
+                    .map(|number| self.part(position, number))
                     .collect()
             }
         }
@@ -109,13 +138,15 @@ impl KeyspaceEntry {
     fn targets(&self, reach: Vec<Reach>) -> Vec<RangeTarget> {
         let mut targets: Vec<RangeTarget> = reach
             .into_iter()
-            .map(|reach| RangeTarget {
-                shard: reach.shard,
-                tables: self
-                    .tables
-                    .iter()
-                    .flat_map(|table| table.parts(&self.rule, &reach.spreads))
-                    .collect(),
+            .map(|reach| {
+                let position = self.rule.position(reach.shard).unwrap_or_default();
+                let tables = self.tables.iter();
+                RangeTarget {
+                    shard: reach.shard,
+                    tables: tables
+                        .flat_map(|table| table.parts(&self.rule, position, &reach.spreads))
+                        .collect(),
+                }
             })
             .collect();
         targets.sort_by_key(|target| target.shard);

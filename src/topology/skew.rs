@@ -230,14 +230,19 @@ impl Skew {
                         .enumerate()
                         .map(|(cell, keys)| {
                             let (shard, part) = (names[cell / parts], cell % parts);
-                            share(format!("{shard} {}_{part}", table.name), *keys)
+                            // Both were made from numbers of this size.
+                            let part = table.part(cell / parts, part as u32);
+                            share(format!("{shard} {part}"), *keys)
                         })
                         .collect(),
                     Cells::ByRule(counts) => counts
                         .iter()
                         .map(|((at, spread), keys)| {
-                            let suffix = self.entry.rule.suffix(*spread).unwrap_or_default();
-                            share(format!("{} {}_{suffix}", names[*at], table.name), *keys)
+                            let part = table.part_by_rule(&self.entry.rule, *spread);
+                            share(
+                                format!("{} {}", names[*at], part.unwrap_or_default()),
+                                *keys,
+                            )
                         })
                         .collect(),
                 };

@@ -14,7 +14,7 @@ use crate::algorithm::{Fingerprint, Placement, Rule};
 use crate::error::Error;
 use crate::key::{ShardKey, ToShardKey};
 use crate::name::{KeyspaceName, Role, ShardName, WorkloadName};
-use crate::rewrite::TableSet;
+use crate::rewrite::{Pattern, TableSet};
 
 /// How much of an unknown name is repeated in an error.
 const LONGEST_SHOWN: usize = 128;
@@ -124,12 +124,19 @@ pub(crate) struct Table {
     pub(crate) count: u32,
     /// The rule names the physical tables; the count is 1 then.
     pub(crate) by_rule: bool,
+    /// How the physical tables are named.
+    pub(crate) pattern: Pattern,
 }
 
 impl Table {
     /// Whether it has other names in the databases than in the code.
     pub(crate) fn is_physical(&self) -> bool {
-        self.count > 1 || self.by_rule
+        self.by_rule || !self.pattern.is_plain()
+    }
+
+    /// Whether its physical tables are named as they are where no pattern is configured.
+    pub(crate) fn has_usual_names(&self) -> bool {
+        self.pattern.is_usual(self.by_rule || self.count > 1)
     }
 
     /// Its schema and its name.

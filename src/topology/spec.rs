@@ -250,6 +250,8 @@ impl ReplicaConfig {
 pub struct KeyspaceConfig {
     pub(crate) rule: crate::algorithm::RuleSpec,
     pub(crate) tables: Vec<(String, TableConfig)>,
+    /// Patterns of physical names, by table.
+    pub(crate) patterns: Vec<(String, String)>,
     /// Folders, in the order they were given.
     pub(crate) migrations: Vec<String>,
 }
@@ -269,6 +271,7 @@ impl KeyspaceConfig {
         Self {
             rule,
             tables: Vec::new(),
+            patterns: Vec::new(),
             migrations: Vec::new(),
         }
     }
@@ -306,6 +309,37 @@ impl KeyspaceConfig {
                 by_rule: true,
             },
         ));
+        self
+    }
+
+    /// Says how the physical tables of a table are named. Defaults to `{name}_{table}`.
+    ///
+    /// In a pattern stand `{name}` for the table's name, `{table}` for its number on the shard (for what
+    /// the rule calls the part, where the rule names the parts), `{global}` for its number in the
+    /// keyspace, which is the position of the shard in the keyspace's list times the count plus its number
+    /// on the shard, and `{date}` for the period of a date rule. Numbers may have a width: `{table:03}`
+    /// is `007`. With `{global}` the order of the list matters, so it becomes part of the fingerprint.
+    ///
+    /// ```
+    /// use diesel_sharded::{KeyspaceConfig, RuleSpec, Topology};
+    ///
+    /// let topology = Topology::builder()
+    ///     .shard("a", "a.sqlite")
+    ///     .shard("b", "b.sqlite")
+    ///     .keyspace(
+    ///         "orders",
+    ///         KeyspaceConfig::new(RuleSpec::modulo(["a", "b"]))
+    ///             .table("orders", "user_id", 2)
+    ///             .table_pattern("orders", "t_{name}_{global:03}"),
+    ///     )
+    ///     .build()?;
+    /// let tables = topology.physical_tables("orders")?;
+    /// assert_eq!(tables[0].tables, ["t_orders_000", "t_orders_001"]);
+    /// assert_eq!(tables[1].tables, ["t_orders_002", "t_orders_003"]);
+    /// # Ok::<(), diesel_sharded::Error>(())
+    /// ```
+    pub fn table_pattern(mut self, name: &str, pattern: &str) -> Self {
+        self.patterns.push((name.to_owned(), pattern.to_owned()));
         self
     }
 }

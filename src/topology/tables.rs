@@ -31,9 +31,10 @@ pub(super) fn assign(shards: &mut [Shard], keyspaces: &[KeyspaceEntry]) {
         };
         let mut tables = Vec::new();
         for (keyspace, rule) in &with_tables {
-            if rule.shards().contains(&shard.name) {
+            let mut listed = rule.shards().iter();
+            if let Some(position) = listed.position(|listed| *listed == shard.name) {
                 let physical = keyspace.tables.iter().filter(|table| table.is_physical());
-                tables.extend(physical.map(|table| sharded(keyspace, rule, table)));
+                tables.extend(physical.map(|table| sharded(keyspace, rule, position, table)));
             }
         }
         if tables.is_empty() {
@@ -52,7 +53,12 @@ pub(super) fn assign(shards: &mut [Shard], keyspaces: &[KeyspaceEntry]) {
     }
 }
 
-fn sharded(keyspace: &KeyspaceEntry, rule: &Arc<Rule>, table: &Table) -> ShardedTable {
+fn sharded(
+    keyspace: &KeyspaceEntry,
+    rule: &Arc<Rule>,
+    position: usize,
+    table: &Table,
+) -> ShardedTable {
     let (schema, name) = table.split_name();
     ShardedTable {
         keyspace: keyspace.name,
@@ -60,9 +66,13 @@ fn sharded(keyspace: &KeyspaceEntry, rule: &Arc<Rule>, table: &Table) -> Sharded
         name: name.to_owned(),
         key_column: table.key_column.clone(),
         parts: if table.by_rule {
-            Parts::ByRule(Arc::clone(rule))
+            Parts::ByRule {
+                rule: Arc::clone(rule),
+                pattern: table.pattern.clone(),
+            }
         } else {
-            Parts::Numbered((0..table.count).map(|n| format!("{name}_{n}")).collect())
+            let names = (0..table.count).map(|number| table.part_name(position, number));
+            Parts::Numbered(names.collect())
         },
     }
 }

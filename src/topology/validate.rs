@@ -4,8 +4,10 @@
 mod budget;
 mod classes;
 mod keyspaces;
+mod names;
 mod nodes;
 mod pool;
+mod tables;
 #[cfg(test)]
 mod tests;
 
@@ -110,7 +112,11 @@ pub(crate) fn validate(spec: &TopologySpec) -> Result<Snapshot, Vec<Problem>> {
     if let Some(budget) = &spec.budget {
         budget::check(budget, &nodes, &mut findings);
     }
-    let keyspaces = keyspaces::check(&spec.keyspaces, &shard_names, &mut findings);
+    let primaries = nodes.iter().filter(|node| node.role == Role::Primary);
+    let kinds = primaries
+        .map(|node| (node.shard, node.url.kind()))
+        .collect();
+    let keyspaces = keyspaces::check(&spec.keyspaces, &shard_names, &kinds, &mut findings);
 
     if !findings.problems.is_empty() {
         return Err(findings.problems);

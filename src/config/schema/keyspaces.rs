@@ -17,7 +17,7 @@ const KEYSPACE: &[&str] = &[
     "tables",
     "migrations",
 ];
-const TABLE: &[&str] = &["key_column", "count", "by_rule"];
+const TABLE: &[&str] = &["key_column", "count", "by_rule", "pattern"];
 
 /// Reads one keyspace.
 pub(super) fn keyspace(reader: &mut Reader<'_>, path: &str, value: &Value) -> KeyspaceConfig {
@@ -52,7 +52,7 @@ pub(super) fn keyspace(reader: &mut Reader<'_>, path: &str, value: &Value) -> Ke
         .key(key.unwrap_or_default())
         .normalize(normalize);
     let mut config = KeyspaceConfig::new(rule);
-    config.tables = tables(reader, table);
+    (config.tables, config.patterns) = tables(reader, table);
     config.migrations = reader.text_or_texts(table, "migrations");
     config
 }
@@ -87,12 +87,17 @@ fn key_type(reader: &mut Reader<'_>, table: Table<'_>) -> Option<KeyType> {
     }
 }
 
-fn tables(reader: &mut Reader<'_>, keyspace: Table<'_>) -> Vec<(String, TableConfig)> {
+/// The tables, and the patterns of those that have one.
+fn tables(
+    reader: &mut Reader<'_>,
+    keyspace: Table<'_>,
+) -> (Vec<(String, TableConfig)>, Vec<(String, String)>) {
     let Some(value) = keyspace.dict.get("tables") else {
-        return Vec::new();
+        return (Vec::new(), Vec::new());
     };
     let path = keyspace.key("tables");
     let mut tables = Vec::new();
+    let mut patterns = Vec::new();
     for (name, value) in reader.entries(&path, value) {
         let path = key_of(&path, name);
         let Value::Dict(_, dict) = value else {
@@ -126,7 +131,10 @@ fn tables(reader: &mut Reader<'_>, keyspace: Table<'_>) -> Vec<(String, TableCon
                 by_rule,
             };
             tables.push((name.clone(), settings));
+            if let Some(pattern) = reader.text(table, "pattern") {
+                patterns.push((name.clone(), pattern));
+            }
         }
     }
-    tables
+    (tables, patterns)
 }

@@ -280,3 +280,36 @@ fn words_that_nobody_knows_are_listed_with_those_that_are_known() {
         place(&config, &"x".to_shard_key())
     );
 }
+
+#[test]
+fn patterns_of_table_names_are_read_and_checked_all_at_once() {
+    let config = keyspace(
+        "shards = ['a', 'b']\ntables = { t = { key_column = 'id', count = 2, pattern = '{name}_{global:03}' } }",
+    )
+    .unwrap();
+    let targets = snapshot(&config).keyspaces()[0].all_targets();
+    assert_eq!(targets[1].tables, ["t_002", "t_003"]);
+    expect(
+        keyspace(
+            "shards = ['a', 'b']
+            [keyspaces.k.tables]
+            t = { key_column = 'id', count = 2, pattern = '{name}_{tbl}' }
+            u = { key_column = 'id', count = 2, pattern = '{name}' }
+            v = { key_column = 'id', count = 4 }
+            v_2 = { key_column = 'id' }
+            w = { key_column = 'id', pattern = 7 }
+            x = { key_column = 'id', patern = '{name}' }",
+        ),
+        &[
+            &[
+                "keyspaces.k.tables.t.pattern",
+                "{tbl} is unknown",
+                "{table}",
+            ],
+            &["keyspaces.k.tables.u.pattern", "{name}_{table}"],
+            &["keyspaces.k.tables.v_2", "part 2 of table v"],
+            &["keyspaces.k.tables.w.pattern", "quote"],
+            &["keyspaces.k.tables.x.patern", "pattern"],
+        ],
+    );
+}

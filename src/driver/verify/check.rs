@@ -10,8 +10,6 @@ use crate::key::{KeyType, ShardKey};
 pub(crate) struct TableCheck<'p> {
     plan: &'p Plan,
     job: &'p TableJob,
-    /// The number of this table among its parts, where they are numbered.
-    number: Option<u32>,
     /// Whether rows of this spread belong to this table: what was asked last.
     last_spread: Option<(u64, bool)>,
     pub(crate) rows: u64,
@@ -61,14 +59,9 @@ impl RawKey {
 
 impl<'p> TableCheck<'p> {
     pub(crate) fn new(plan: &'p Plan, job: &'p TableJob, keep: usize) -> Self {
-        let table = &plan.keyspace.tables[job.logical];
-        let number = (table.count > 1)
-            .then(|| job.physical.rsplit_once('_')?.1.parse().ok())
-            .flatten();
         Self {
             plan,
             job,
-            number,
             last_spread: None,
             rows: 0,
             findings: Vec::new(),
@@ -118,7 +111,7 @@ impl<'p> TableCheck<'p> {
     /// Whether rows of a placement belong to this table of its shard.
     fn is_home(&mut self, placement: Placement) -> bool {
         let table = &self.plan.keyspace.tables[self.job.logical];
-        if let Some(number) = self.number {
+        if let Some(number) = self.job.number {
             return placement.table_number(table.count) == number;
         }
         if !table.by_rule {

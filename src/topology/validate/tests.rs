@@ -2,6 +2,7 @@
 
 mod classes;
 mod keyspaces;
+mod tables;
 
 use std::time::Duration;
 

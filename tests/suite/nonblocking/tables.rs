@@ -142,3 +142,50 @@ fn what_is_refused_is_not_sent() {
         assert_eq!(fleet.rows(shard), [0; 0], "the plain table of {shard}");
     }
 }
+
+#[derive(QueryableByName)]
+struct Id {
+    #[diesel(sql_type = diesel::sql_types::BigInt)]
+    id: i64,
+}
+
+#[test]
+fn tables_are_named_by_their_pattern() {
+    let fleet = Fleet::new(&["a", "b"]);
+    for (shard, tables) in [("a", ["items_00", "items_01"]), ("b", ["items_02", "items_03"])] {
+        for table in tables {
+            fleet
+                .direct(shard)
+                .batch_execute(&format!(
+                    "CREATE TABLE {table} (id BIGINT PRIMARY KEY, note VARCHAR(60))"
+                ))
+                .unwrap();
+        }
+    }
+    let keyspace = keyspace().table_pattern("items", "{name}_{global:02}");
+    let shards = builder(&fleet, pool(2)).keyspace("k", keyspace).build();
+    spawned(async move {
+        let shards = shards.await.unwrap();
+        let keys = shards.keyspace("k").unwrap();
+        for id in 0..8_i64 {
+            let found: i64 = keys
+                .transaction_for(&id, async |conn| {
+                    diesel::insert_into(items::table)
+                        .values((items::id.eq(id), items::note.eq("x")))
+                        .execute(conn)
+                        .await?;
+                    items::table.count().get_result(conn).await
+                })
+                .await
+                .unwrap();
+            assert_eq!(found, id / 4 + 1, "each table has every fourth");
+        }
+    });
+    for (shard, table, expected) in [("a", "items_01", [2, 6]), ("b", "items_02", [1, 5])] {
+        let query = diesel::sql_query(format!("SELECT id FROM {table} ORDER BY id"));
+        let rows: Vec<Id> =
+            diesel::RunQueryDsl::load(query, &mut fleet.direct(shard)).unwrap();
+        let found: Vec<i64> = rows.into_iter().map(|row| row.id).collect();
+        assert_eq!(found, expected);
+    }
+}

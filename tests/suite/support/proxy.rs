@@ -122,7 +122,9 @@ fn wants_an_answer(mut piece: &[u8]) -> bool {
 /// What follows PostgreSQL's `Close` of a statement and the `Sync` behind it, where the piece begins with them.
 fn after_a_close(piece: &[u8]) -> Option<&[u8]> {
     let (&length, rest) = piece.strip_prefix(b"C")?.split_first_chunk::<4>()?;
-    let body = usize::try_from(u32::from_be_bytes(length)).ok()?.checked_sub(4)?;
+    let body = usize::try_from(u32::from_be_bytes(length))
+        .ok()?
+        .checked_sub(4)?;
     let (body, rest) = rest.split_at_checked(body)?;
     match body {
         [b'S', name @ .., 0] if !name.contains(&0) => rest.strip_prefix(&[b'S', 0, 0, 0, 4]),

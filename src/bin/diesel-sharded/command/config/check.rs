@@ -54,6 +54,7 @@ struct TableFields<'a> {
     table: &'a str,
     key_column: &'a str,
     count: u32,
+    pattern: &'a str,
 }
 
 pub(super) fn run(context: &Context) -> CommandResult {
@@ -117,7 +118,14 @@ fn lines(context: &Context, config: &Config, topology: &Topology) -> Result<(), 
         for keyspace in &keyspaces {
             let tables: Vec<String> = tables_of(topology, keyspace)?
                 .into_iter()
-                .map(|table| format!("{} x {} by {}", table.name, table.count, table.key_column))
+                .map(|table| {
+                    let named = match table.pattern.as_str() {
+                        "{name}" | "{name}_{table}" => String::new(),
+                        pattern => format!(" as {pattern}"),
+                    };
+                    let (name, column) = (&table.name, &table.key_column);
+                    format!("{name} x {} by {column}{named}", table.count)
+                })
                 .collect();
             rows.add_row([
                 keyspace.name.to_string(),
@@ -205,6 +213,7 @@ fn events(context: &Context, config: &Config, topology: &Topology) -> Result<(),
                     table: &table.name,
                     key_column: &table.key_column,
                     count: table.count,
+                    pattern: &table.pattern,
                 })
                 .collect(),
             migrations: &keyspace.migrations,
