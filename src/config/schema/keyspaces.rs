@@ -87,11 +87,11 @@ fn key_type(reader: &mut Reader<'_>, table: Table<'_>) -> Option<KeyType> {
     }
 }
 
+/// The patterns of table names, by table.
+type Patterns = Vec<(String, String)>;
+
 /// The tables, and the patterns of those that have one.
-fn tables(
-    reader: &mut Reader<'_>,
-    keyspace: Table<'_>,
-) -> (Vec<(String, TableConfig)>, Vec<(String, String)>) {
+fn tables(reader: &mut Reader<'_>, keyspace: Table<'_>) -> (Vec<(String, TableConfig)>, Patterns) {
     let Some(value) = keyspace.dict.get("tables") else {
         return (Vec::new(), Vec::new());
     };
