@@ -10,6 +10,7 @@ mod compare;
 #[expect(dead_code, reason = "the other benchmarks need keys")]
 mod support;
 
+use std::hint::black_box;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 use diesel::prelude::*;
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, bb8::Pool};
 use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
-use diesel_async::{AsyncPgConnection, RunQueryDsl};
+use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl};
 use diesel_sharded::nonblocking::AsyncShardedConnectionManager;
 use diesel_sharded::{FutureExt, PoolConfig};
 use tokio::runtime::Runtime;
@@ -42,6 +43,7 @@ fn main() {
     );
     if let Ok(url) = std::env::var(PG_SOCKET) {
         on_postgres(mode, &runtime, &url);
+        pipelined(mode, &runtime, &url);
     } else if mode != Mode::Smoke {
         println!("{PG_SOCKET} is not set: nothing is measured on PostgreSQL");
     }
@@ -137,6 +139,64 @@ fn on_postgres(mode: Mode, runtime: &Rc<Runtime>, url: &str) {
                 }
             });
         }),
+    );
+}
+
+/// Two queries that are sent before the first answer is there, and one alone, on one connection; with
+/// this crate and without it.
+fn pipelined(mode: Mode, runtime: &Rc<Runtime>, url: &str) {
+    macro_rules! one {
+        ($conn:expr) => {
+            diesel::select(1_i32.into_sql::<diesel::sql_types::Integer>())
+                .get_result::<i32>(&mut &*$conn)
+        };
+    }
+    macro_rules! works {
+        ($connection:expr) => {{
+            let (in_pairs, alone) = ($connection, $connection);
+            let (of_pairs, of_one) = (Rc::clone(runtime), Rc::clone(runtime));
+            let pairs = Work::new(move |n| {
+                of_pairs.block_on(async {
+                    for _ in 0..n {
+                        let pair = tokio::try_join!(one!(&in_pairs), one!(&in_pairs));
+                        black_box(pair.expect("two answers"));
+                    }
+                });
+            });
+            let single = Work::new(move |n| {
+                of_one.block_on(async {
+                    for _ in 0..n {
+                        black_box(one!(&alone).await.expect("an answer"));
+                    }
+                });
+            });
+            (pairs, single)
+        }};
+    }
+
+    let (pairs, single) = works!(runtime.block_on(async {
+        let shards = Sharded::<AsyncPgConnection>::builder().shard("a", url);
+        let shards = shards.build().await.expect("the topology is valid");
+        shards.get_on("a").await.expect("a connection")
+    }));
+    compared(
+        mode,
+        "a pipelined pair of queries, PostgreSQL, against one query",
+        "1.4",
+        pairs,
+        single,
+    );
+    let (pairs, single) = works!(runtime.block_on(async {
+        AsyncPgConnection::establish(url)
+            .await
+            .expect("a connection")
+    }));
+    compared(
+        mode,
+        "the same on a connection of diesel-async",
+        "-",
+        pairs,
+        single,
     );
 }
 

@@ -223,7 +223,8 @@ impl<C: AsyncNodeConnection> AsyncShardedConnectionManager<C> {
         let at = stack::admit(topology, at).inspect_err(telemetry::refused)?;
         let lease = match self.try_lease(at, reason)? {
             Found::Well(lease) => lease,
-            found => self.lease(found, at, reason).await?,
+            // Boxed, so that the future of a checkout is small where nothing has to be waited for.
+            found => Box::pin(self.lease(found, at, reason)).await?,
         };
         let by_stack = !matches!(reason, Reason::Named);
         Ok(AsyncShardedConnection::bound(topology, lease, by_stack))
@@ -238,12 +239,13 @@ impl<C: AsyncNodeConnection> AsyncShardedConnectionManager<C> {
             return Ok(Found::Nothing);
         }
         let node = shard.pool(at.class)?;
-        let found = node.try_checkout();
-        if let Found::Well(lease) = &found {
-            if lease.slot().notes.flags.any(Flags::SHARD_READ_ONLY) {
+        let mut found = node.try_checkout();
+        if let Found::Well(lease) = &mut found {
+            let slot = lease.slot_mut();
+            if slot.notes.flags.any(Flags::SHARD_READ_ONLY) {
                 return Ok(found.into_doubtful());
             }
-            lease.slot().rewriter().adopt(shard.tables.as_ref());
+            slot.rewriter_mut().adopt(shard.tables.as_ref());
             node.meters().checkout(reason, true);
         }
         Ok(found)
@@ -278,7 +280,7 @@ impl<C: AsyncNodeConnection> AsyncShardedConnectionManager<C> {
             if let Some(mut lease) = lease.transpose()? {
                 let read_only = state == ShardState::ReadOnly;
                 let slot = lease.slot_mut();
-                slot.rewriter().adopt(tables.as_ref());
+                slot.rewriter_mut().adopt(tables.as_ref());
                 slot.set_shard_read_only(read_only)
                     .await
                     .map_err(|source| Error::Database {

@@ -41,7 +41,10 @@ macro_rules! noted {
 pub(crate) struct Slot<C: AsyncNodeConnection> {
     pub(crate) conn: C,
     pub(crate) notes: Notes,
+    born: Instant,
     last_used: Instant,
+    /// The pool it lives in, by its number; 0 before it has got there.
+    pub(crate) pool: u64,
     /// How many connections of the node had failed when this one was last known to be well.
     failures_seen: u64,
     /// The MySQL database that a session which somebody may have moved is sent back to.
@@ -60,6 +63,14 @@ impl<C: AsyncNodeConnection> Slot<C> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The same, where nobody else can hold it: without locking.
+    #[inline]
+    pub(crate) fn rewriter_mut(&mut self) -> &mut Rewriter {
+        self.tables
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn new(
         mut conn: C,
         room: Room,
@@ -73,6 +84,7 @@ impl<C: AsyncNodeConnection> Slot<C> {
         });
         let health: &Arc<NodeHealth> = room.health();
         let failures_seen = health.failures();
+        let now = Instant::now();
         Self {
             notes: Notes {
                 flags: Flags::new(),
@@ -82,7 +94,9 @@ impl<C: AsyncNodeConnection> Slot<C> {
                 health: Arc::clone(health),
             },
             conn,
-            last_used: Instant::now(),
+            born: now,
+            last_used: now,
+            pool: 0,
             failures_seen,
             home,
             instrumented: false,
@@ -106,6 +120,12 @@ impl<C: AsyncNodeConnection> Slot<C> {
             meters.health_check(HealthCheck::Bypassed);
         }
         alive
+    }
+
+    /// Whether it had been open for longer than this when it was last checked out.
+    #[inline]
+    pub(crate) fn outlived(&self, max_lifetime: Option<Duration>) -> bool {
+        max_lifetime.is_some_and(|most| self.last_used.duration_since(self.born) >= most)
     }
 
     /// The health check at checkout, where [`alive_by_bypass`](Self::alive_by_bypass) does not save it.

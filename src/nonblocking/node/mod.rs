@@ -11,6 +11,8 @@ mod connect;
 mod pool;
 mod room;
 mod shared;
+#[cfg(all(test, feature = "async-sqlite"))]
+mod tests;
 
 use std::fmt;
 use std::future::poll_fn;
@@ -126,10 +128,6 @@ impl<C: AsyncNodeConnection> Node<C> {
         let Some(built) = &*built else {
             return Found::Nothing;
         };
-        // bb8 panics where there is no runtime; the slow way says it.
-        if Handle::try_current().is_err() {
-            return Found::Nothing;
-        }
         let Some(permit) = Permit::try_take(self) else {
             return Found::Nothing;
         };
@@ -317,7 +315,12 @@ impl<C: AsyncNodeConnection> Node<C> {
         let _entered = _runtime
             .as_ref()
             .and_then(|r| r.as_ref().map(Handle::enter));
-        drop(pooled);
+        let built = self.built.load();
+        let back = match &*built {
+            Some(built) => built.keep(pooled),
+            None => Some(pooled),
+        };
+        drop(back);
         if shared.is_retired() {
             // It may have come back before it could know.
             self.sweep();
@@ -345,10 +348,10 @@ impl<C: AsyncNodeConnection> PoolNode for Node<C> {
     }
 
     fn counts(&self) -> (u32, u32) {
-        self.built.load().as_ref().map_or((0, 0), |built| {
-            let state = built.pool.state();
-            (state.connections, state.idle_connections)
-        })
+        self.built
+            .load()
+            .as_ref()
+            .map_or((0, 0), |built| built.counts())
     }
 
     fn retire(&self) {

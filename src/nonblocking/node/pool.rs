@@ -1,6 +1,7 @@
 //! The bb8 side of a node: its manager, and the connection a caller holds.
 
-use std::sync::{Arc, Weak};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -11,8 +12,12 @@ use tokio::sync::oneshot;
 use super::Node;
 use super::shared::Shared;
 use crate::driver::Flags;
+use crate::driver::node::lock;
 use crate::nonblocking::backend::AsyncNodeConnection;
 use crate::nonblocking::slot::Slot;
+
+/// Nobody is to get a connection of which one of these is known.
+const GONE: u16 = Flags::RETIRE | Flags::LOST | Flags::UNUSABLE;
 
 /// What bb8 knows of a node.
 pub(super) struct NodeManager<C: AsyncNodeConnection> {
@@ -45,8 +50,7 @@ impl<C: AsyncNodeConnection> bb8::ManageConnection for NodeManager<C> {
     }
 
     fn has_broken(&self, slot: &mut Box<Slot<C>>) -> bool {
-        let gone = Flags::RETIRE | Flags::LOST | Flags::UNUSABLE;
-        let broken = self.shared.is_retired() || slot.notes.flags.any(gone);
+        let broken = self.shared.is_retired() || slot.notes.flags.any(GONE);
         if broken {
             self.shared.state.meters.connection_closed();
         }
@@ -54,10 +58,22 @@ impl<C: AsyncNodeConnection> bb8::ManageConnection for NodeManager<C> {
     }
 }
 
+/// The connection that came back last. It is the next one to be handed out, and bb8, which takes it to
+/// be in use until then, is not asked: its clock readings, timers and notices are most of a checkout.
+struct Last<C: AsyncNodeConnection> {
+    pooled: Option<Pooled<C>>,
+    /// It has lain here when it was last looked at.
+    seen: bool,
+}
+
 /// The pool of a node, and the runtime it lives in.
 pub(super) struct Built<C: AsyncNodeConnection> {
     pub(super) pool: bb8::Pool<NodeManager<C>>,
     pub(super) handle: Handle,
+    /// Its number in the process.
+    pub(super) id: u64,
+    last: Mutex<Last<C>>,
+    max_lifetime: Option<Duration>,
     /// Ends the watch over the runtime.
     _alive: oneshot::Sender<()>,
 }
@@ -65,6 +81,7 @@ pub(super) struct Built<C: AsyncNodeConnection> {
 impl<C: AsyncNodeConnection> Built<C> {
     /// Builds the pool in the runtime of the caller.
     pub(super) fn new(node: &Node<C>, handle: Handle) -> Self {
+        static NUMBER: AtomicU64 = AtomicU64::new(1);
         /// bb8's own clock must never be the first to run out.
         const FOREVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
@@ -89,20 +106,81 @@ impl<C: AsyncNodeConnection> Built<C> {
             runtime: handle.id(),
         };
         handle.spawn(async move {
-            let _ = ended.await;
+            let mut ended = ended;
+            while tokio::time::timeout(LOOK_EVERY, &mut ended).await.is_err() {
+                watch.age();
+            }
             watch.disarm();
         });
         Self {
             pool,
             handle,
+            id: NUMBER.fetch_add(1, Ordering::Relaxed),
+            last: Mutex::new(Last {
+                pooled: None,
+                seen: false,
+            }),
+            max_lifetime: settings.max_lifetime,
             _alive: alive,
         }
     }
 
-    /// An idle connection, if there is one. Needs a runtime around it.
+    /// An idle connection, if there is one and, unless it came back last, a runtime around the caller.
     #[inline]
     pub(super) fn try_get(&self) -> Option<Pooled<C>> {
+        let last = lock(&self.last).pooled.take();
+        last.or_else(|| self.ask_bb8())
+    }
+
+    fn ask_bb8(&self) -> Option<Pooled<C>> {
+        // bb8 panics where there is no runtime; the slow way says it. A task has one, and its id is
+        // cheaper to get than the handle.
+        if tokio::task::try_id().is_none() && Handle::try_current().is_err() {
+            return None;
+        }
         self.pool.get_owned().now_or_never()?.ok()
+    }
+
+    /// Keeps a connection that comes back; answers one that bb8 is to keep, or to close.
+    #[inline]
+    pub(super) fn keep(&self, pooled: Pooled<C>) -> Option<Pooled<C>> {
+        let of_another = pooled.pool != self.id;
+        if of_another || pooled.notes.flags.any(GONE) || pooled.outlived(self.max_lifetime) {
+            return Some(pooled);
+        }
+        let mut last = lock(&self.last);
+        last.seen = false;
+        last.pooled.replace(pooled)
+    }
+
+    /// Gives the connection that came back last to bb8, which closes what lies idle for too long, if
+    /// it has lain here since the last time.
+    fn age(&self) {
+        let mut last = lock(&self.last);
+        if !std::mem::replace(&mut last.seen, true) {
+            return;
+        }
+        let aged = last.pooled.take();
+        drop(last);
+        drop(aged);
+    }
+
+    /// How many connections there are, and how many of them are idle.
+    pub(super) fn counts(&self) -> (u32, u32) {
+        let kept = u32::from(lock(&self.last).pooled.is_some());
+        let state = self.pool.state();
+        (state.connections, state.idle_connections + kept)
+    }
+}
+
+impl<C: AsyncNodeConnection> Drop for Built<C> {
+    fn drop(&mut self) {
+        let last = lock(&self.last).pooled.take();
+        if let Some(last) = last {
+            // bb8 starts a task where fewer than `min_idle` are left.
+            let _entered = self.handle.enter();
+            drop(last);
+        }
     }
 }
 
@@ -113,7 +191,19 @@ struct RuntimeWatch<C: AsyncNodeConnection> {
     runtime: tokio::runtime::Id,
 }
 
+/// How often the pool is looked at.
+pub(super) const LOOK_EVERY: Duration = Duration::from_secs(15);
+
 impl<C: AsyncNodeConnection> RuntimeWatch<C> {
+    fn age(&self) {
+        let built = self.built.upgrade().and_then(|built| built.load_full());
+        if let Some(built) = built
+            && built.handle.id() == self.runtime
+        {
+            built.age();
+        }
+    }
+
     /// The pool is gone before its runtime.
     fn disarm(mut self) {
         self.built = Weak::new();

@@ -166,7 +166,7 @@ impl<C: AsyncNodeConnection> Shared<C> {
             .map_err(|failed| state.unconnected(failed))?;
         let home = state.home(self.options.connector.is_some());
         let mut slot = Box::new(Slot::new(conn, room, state.shard(), state.role(), home));
-        slot.rewriter()
+        slot.rewriter_mut()
             .limit_prepared(state.settings.table_statements);
         let timeout = state.settings.connect_timeout;
         match tokio::time::timeout(timeout, self.prepare(&mut slot)).await {
@@ -193,6 +193,7 @@ impl<C: AsyncNodeConnection> Shared<C> {
     /// Gives a new connection to the pool, if there is still one.
     async fn hand_over(&self, mut slot: Box<Slot<C>>) {
         while let Some(built) = self.built().filter(|_| !self.is_retired()) {
+            slot.pool = built.id;
             slot = match built.pool.add(slot) {
                 Ok(()) => return,
                 // A connection that bb8 has asked its manager for is on its way to being refused: the
@@ -256,7 +257,7 @@ impl<C: AsyncNodeConnection> Shared<C> {
         let handle = built.handle.clone();
         handle.spawn(async move {
             let shared = &filling.0;
-            while built.pool.state().idle_connections < shared.min_idle()
+            while built.counts().1 < shared.min_idle()
                 && !shared.is_retired()
                 && let Some(room) = shared.room()
                 && Arc::clone(shared).connect(room).await.is_ok()
