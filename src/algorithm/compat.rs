@@ -326,6 +326,44 @@ impl Compat {
         }
     }
 
+    /// Every step with its ends, where the rule goes by steps of time.
+    #[cfg(feature = "migrations")]
+    pub(super) fn spans(&self) -> Option<Vec<super::periods::Span>> {
+        let Places::Index {
+            index: Index::Interval(steps),
+            ..
+        } = &self.places
+        else {
+            return None;
+        };
+        let spots = self.spots().into_iter();
+        Some(
+            spots
+                .filter_map(|(owner, spread)| {
+                    let (from, until) = steps.ends(spread)?;
+                    Some(super::periods::Span {
+                        spread,
+                        owner,
+                        from,
+                        until,
+                    })
+                })
+                .collect(),
+        )
+    }
+
+    /// The zone of such a rule.
+    #[cfg(feature = "migrations")]
+    pub(super) fn zone(&self) -> Option<jiff::tz::TimeZone> {
+        match &self.places {
+            Places::Index {
+                index: Index::Interval(steps),
+                ..
+            } => Some(steps.zone()),
+            _ => None,
+        }
+    }
+
     /// Whether that end is a date.
     pub(super) fn names_dates(&self) -> bool {
         matches!(

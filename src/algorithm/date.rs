@@ -19,6 +19,8 @@ use crate::key::KeyValue;
 use period::day;
 
 pub(super) use layout::Refused;
+#[cfg(feature = "migrations")]
+pub(crate) use period::parse_day;
 pub use spec::{DateSpec, Every, Rounding};
 
 /// A checked plan.
@@ -156,6 +158,22 @@ impl Date {
             .map(|period| (period.label, period.shard))
     }
 
+    /// Every period with its ends.
+    #[cfg(feature = "migrations")]
+    pub(super) fn spans(&self) -> Vec<super::periods::Span> {
+        let spans = self.periods.iter().filter_map(|period| {
+            let from = day(period.first_day)?;
+            let until = self.every.first_day(self.every.number(from) + 1)?;
+            Some(super::periods::Span {
+                spread: period.label,
+                owner: period.shard,
+                from: from.at(0, 0, 0, 0),
+                until: until.at(0, 0, 0, 0),
+            })
+        });
+        spans.collect()
+    }
+
     pub(super) fn a_label(&self) -> Option<u64> {
         self.periods.first().map(|period| period.label)
     }
@@ -233,7 +251,7 @@ impl Date {
         (first_day > self.span.0).then(|| RuleProblem {
             key: "algorithm".to_owned(),
             message: format!(
-                "the next period, {}, which begins on {first_day}, has no place: {}; extend it in time, it moves no row",
+                "the next period, {}, which begins on {first_day}, has no place: {}; extend it in time, it moves no row, and make its tables with `diesel-sharded tables ensure`",
                 self.digits(label),
                 self.covered()
             ),

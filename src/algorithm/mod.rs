@@ -15,6 +15,8 @@ mod jump;
 mod list;
 mod modulo;
 mod normalize;
+#[cfg(feature = "migrations")]
+mod periods;
 mod placement;
 mod point;
 mod problems;
@@ -30,6 +32,8 @@ mod tests;
 pub(crate) use compare::Compared;
 pub use compat::{CompatRange, CompatSpec, JavaType, Layout, System};
 pub use custom::{AlgorithmOptions, CustomPlace, CustomSpec, ShardingAlgorithm};
+#[cfg(feature = "migrations")]
+pub(crate) use date::parse_day;
 pub use date::{DateSpec, Every, Rounding};
 pub use explain::{ExplainStep, Explanation};
 pub use fingerprint::Fingerprint;

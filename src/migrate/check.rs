@@ -1,7 +1,7 @@
 //! Looks at databases without changing them: the preflight, the plan, the status.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::assess::{Assessment, assess, step};
 use super::event::{Event, Holder, Observer};
@@ -10,6 +10,7 @@ use super::options::Options;
 use super::plan::{Action, Plan, ShardPlan};
 use super::report::{Failure, FailureKind};
 use super::session::{Books, Session, bookkeeping};
+use super::source::MigrationSet;
 use crate::driver::IdentityRow;
 use crate::driver::identity::compare as compare_identity;
 use crate::error::Error;
@@ -19,17 +20,20 @@ use crate::topology::{ShardState, UrlKind};
 const LOOKS: usize = 8;
 
 /// What a look at a database found.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Look {
     pub(super) books: Books,
     /// Somebody migrates it at the moment.
     pub(super) holder: Option<Holder>,
+    /// The migrations for the tables that are there; `None`: as they were loaded.
+    pub(super) set: Option<Arc<MigrationSet>>,
 }
 
 /// A database, looked at, and what an action means for it.
-#[derive(Debug)]
+
 pub(super) struct Checked {
     pub(super) assessment: Assessment,
+    set: Arc<MigrationSet>,
     /// There is something to do beside migrations: tables of ours, whose data it is.
     pub(super) needs_books: bool,
 }
@@ -118,6 +122,7 @@ pub(super) fn look(target: &Target, who: bool) -> Result<Look, Failure> {
     let mut look = Look {
         books: read(&mut session)?,
         holder: None,
+        set: Some(target.set_here(&mut session)?),
     };
     if look.books.progress.is_empty() {
         if who {
@@ -195,6 +200,7 @@ pub(super) fn check(inner: &Inner, target: &Target, action: Action, options: &Op
             tasks: Vec::new(),
             failures: vec![failure],
         },
+        set: Arc::clone(&target.set),
         needs_books: false,
     };
     let looked = check_state(target)
@@ -205,7 +211,8 @@ pub(super) fn check(inner: &Inner, target: &Target, action: Action, options: &Op
         });
     match looked {
         Ok(look) => {
-            let mut assessment = assess(action, target.shard(), &target.set, &look.books, options);
+            let set = look.set.unwrap_or_else(|| Arc::clone(&target.set));
+            let mut assessment = assess(action, target.shard(), &set, &look.books, options);
             if look.holder.is_some() {
                 // Somebody is at it: what counts is what will be there when they have finished.
                 assessment
@@ -214,6 +221,7 @@ pub(super) fn check(inner: &Inner, target: &Target, action: Action, options: &Op
             }
             Checked {
                 assessment,
+                set,
                 needs_books: !look.books.is_set_up || needs_identity(target, &look.books.identity),
             }
         }
@@ -252,7 +260,7 @@ pub(super) fn preflight(
 fn compare_reverts(targets: &[&Target], checked: &mut [Checked]) {
     for at in 0..targets.len() {
         let other = (0..targets.len()).find(|other| {
-            std::sync::Arc::ptr_eq(&targets[at].set, &targets[*other].set)
+            Arc::ptr_eq(&targets[at].sources, &targets[*other].sources)
                 && checked[at].assessment.tasks != checked[*other].assessment.tasks
                 && !checked[at].is_unreachable()
                 && !checked[*other].is_unreachable()
@@ -289,7 +297,7 @@ impl Migrator {
                     .assessment
                     .tasks
                     .iter()
-                    .map(|task| step(&target.set, *task))
+                    .map(|task| step(&checked.set, *task))
                     .collect(),
                 failures: checked.assessment.failures,
             })

@@ -120,6 +120,15 @@ pub enum Event {
         #[serde(serialize_with = "super::report::seconds")]
         seconds: Duration,
     },
+    /// A physical table was made, or taken away.
+    TableDone {
+        /// The shard.
+        shard: ShardName,
+        /// Its name, before a rename.
+        table: String,
+        /// What was done with it.
+        action: TableAction,
+    },
     /// Something worth knowing that stopped nothing.
     Warning {
         /// The shard.
@@ -141,6 +150,31 @@ pub enum Event {
         #[serde(serialize_with = "super::report::seconds")]
         seconds: Duration,
     },
+}
+
+/// What was done with a physical table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum TableAction {
+    /// It was made.
+    Created,
+    /// It has another name now.
+    Renamed,
+    /// It is gone, with its rows.
+    Dropped,
+}
+
+impl TableAction {
+    /// The action as a word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Renamed => "renamed",
+            Self::Dropped => "dropped",
+        }
+    }
 }
 
 /// Who holds a shard's lock.

@@ -93,6 +93,25 @@ impl Migrator {
         options: &Options,
         observer: &Observer<'_>,
     ) -> Result<Report, Error> {
+        self.work_on(
+            action,
+            options,
+            observer,
+            |_, checked| checked.is_up_to_date(),
+            |job, checked| job.run(action, &checked.assessment.tasks),
+        )
+    }
+
+    /// Does some work on every database that the options choose: the preflight of an action, then the
+    /// work where it `is_done` not already, with the same care for canary and failures.
+    pub(super) fn work_on(
+        &self,
+        action: Action,
+        options: &Options,
+        observer: &Observer<'_>,
+        is_done: impl Fn(&Target, &Checked) -> bool + Sync,
+        work: impl Fn(&Job<'_>, &Checked) -> ShardReport + Sync,
+    ) -> Result<Report, Error> {
         let start = Instant::now();
         let targets = self.chosen(options)?;
         let canary = self.canary(&targets, options)?;
@@ -129,7 +148,7 @@ impl Migrator {
         let job = |(target, checked): &(&Target, &Checked)| {
             let report = |outcome| ShardReport::new(target.shard(), target.also(), outcome);
             // Nothing to do is no work, so it is said of every shard of which it is known.
-            if checked.is_up_to_date() {
+            if is_done(target, checked) {
                 return over(report(Outcome::UpToDate));
             }
             if failures.are_too_many() {
@@ -141,7 +160,7 @@ impl Migrator {
                 options,
                 observer,
             };
-            let report = job.run(action, &checked.assessment.tasks);
+            let report = work(&job, checked);
             if !report.outcome.is_success() {
                 failures.add();
             }

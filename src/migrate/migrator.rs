@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::options::Options;
+use super::parts;
 use super::source::{Keyed, MigrationSet, Source};
 use super::templates;
 use crate::config::Config;
 use crate::driver::IdentityRow;
 use crate::error::{ConfigErrors, ConfigProblem, Error};
 use crate::name::{KeyspaceName, ShardName};
+use crate::rewrite::TableSet;
 use crate::topology::{DatabaseUrl, NodeSpec, ShardState, Snapshot, Topology, UrlKind, key_of};
 
 /// Migrates every database of a topology.
@@ -41,8 +43,12 @@ pub(super) struct Target {
     /// The file, for a SQLite database that is one.
     pub(super) file: Option<PathBuf>,
     pub(super) state: ShardState,
-    /// Shared by all databases with the same sources.
+    /// Its migrations as they were written; shared by all databases with the same sources.
+    pub(super) sources: Arc<MigrationSet>,
+    /// The same for the tables of its shards.
     pub(super) set: Arc<MigrationSet>,
+    /// The sharded tables of its shards.
+    pub(super) tables: Option<Arc<TableSet>>,
     /// Whose data the database is to say it holds.
     pub(super) identity: Vec<IdentityRow>,
 }
@@ -277,12 +283,26 @@ impl MigratorBuilder {
                     })
                     .ok()
             });
-            let Some(mut set) = set.clone() else {
+            let Some(sources) = set.clone() else {
                 continue;
             };
-            if let Some(tables) = &shard.tables {
-                set = templates::for_tables(&set, tables, kind);
-            }
+            let tables = tables_of(&snapshot, &shards);
+            let set = match &tables {
+                None => Arc::clone(&sources),
+                Some(tables) => {
+                    let parts = parts::of(tables, &shards);
+                    // Most shards have the same tables.
+                    let same = targets.iter().rev().find(|other: &&Target| {
+                        Arc::ptr_eq(&other.sources, &sources)
+                            && parts.is_empty()
+                            && other.tables.as_ref().is_some_and(|of| of.is_like(tables))
+                    });
+                    match same {
+                        Some(other) => Arc::clone(&other.set),
+                        None => templates::for_tables(&sources, tables, &parts, kind),
+                    }
+                }
+            };
             targets.push(Target {
                 keyspaces: snapshot
                     .keyspaces()
@@ -304,7 +324,9 @@ impl MigratorBuilder {
                 spec: shard.primary.clone(),
                 state: strictest(&snapshot, &shards),
                 kind,
+                sources,
                 set,
+                tables,
                 shards,
             });
         }
@@ -353,6 +375,22 @@ impl MigratorBuilder {
         }
         Ok(sources)
     }
+}
+
+/// The sharded tables of all shards on a database.
+fn tables_of(snapshot: &Snapshot, shards: &[ShardName]) -> Option<Arc<TableSet>> {
+    let all = snapshot.shards().iter();
+    let mut sets = all
+        .filter(|shard| shards.contains(&shard.name))
+        .filter_map(|shard| shard.tables.as_ref());
+    let first = Arc::clone(sets.next()?);
+    Some(sets.fold(first, |all, set| {
+        if all.is_like(set) {
+            all
+        } else {
+            Arc::new(all.with(set))
+        }
+    }))
 }
 
 /// What all shards on a database allow.

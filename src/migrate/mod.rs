@@ -45,6 +45,7 @@
 //! half-way leaves its shard *dirty*: nothing more runs there until somebody has looked at the database
 //! and said how to go on ([`Migrator::repair`]).
 
+mod alike;
 mod any;
 mod apply;
 mod assess;
@@ -54,6 +55,7 @@ mod event;
 mod fleet;
 mod migrator;
 mod options;
+mod parts;
 mod plan;
 mod repair;
 mod report;
@@ -65,10 +67,12 @@ mod status;
 mod templates;
 mod work;
 
+pub use alike::TableDifference;
 pub use any::AnyConnection;
-pub use event::{Direction, Event, Holder, Observer};
+pub use event::{Direction, Event, Holder, Observer, TableAction};
 pub use migrator::{Database, Migrator, MigratorBuilder};
 pub use options::Options;
+pub use parts::{PartState, Retire, ShardTables, TablePart, TablesReport};
 pub use plan::{Action, Plan, ShardPlan, Step, Steps};
 pub use repair::{Repair, ShardLock};
 pub use report::{

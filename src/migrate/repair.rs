@@ -146,7 +146,8 @@ impl Job<'_> {
         begun: Option<&super::session::Progress>,
     ) -> Result<Option<super::report::Ran>, Failure> {
         let session = &mut locked.session;
-        let migration = self.target.set.get(version);
+        let set = self.target.set_here(session)?;
+        let migration = set.get(version);
         let known = || {
             migration.ok_or_else(|| {
                 Failure::new(
@@ -180,6 +181,19 @@ impl Job<'_> {
                 let Some(statements) = migration.script(begun.direction) else {
                     return Err(dirty(self.target.shard(), begun));
                 };
+                // Whoever corrects the text of a migration may go on with another number of statements.
+                if begun.total != statements.len() && self.target.may_grow(version, begun.direction)
+                {
+                    return Err(Failure::new(
+                        FailureKind::Dirty,
+                        format!(
+                            "it had {} statements when it stopped and has {} now, since it is run for each part of a table and their number has changed: put the database right by hand, then --mark applied or --mark reverted",
+                            begun.total,
+                            statements.len()
+                        ),
+                    )
+                    .of_version(&migration.version));
+                }
                 // One more than there are: everything has run, and only its entry is missing.
                 if from == 0 || from > statements.len() + 1 {
                     return Err(Failure::new(

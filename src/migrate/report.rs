@@ -114,6 +114,9 @@ pub struct ShardReport {
     pub outcome: Outcome,
     /// What ran to its end, in this order.
     pub ran: Vec<Ran>,
+    /// Physical tables that were made or taken away, in this order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<String>,
     /// Why it failed or was skipped.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<Failure>,
@@ -132,6 +135,7 @@ impl ShardReport {
             also: also.to_vec(),
             outcome,
             ran: Vec::new(),
+            tables: Vec::new(),
             failures: Vec::new(),
             warnings: Vec::new(),
             seconds: Duration::ZERO,

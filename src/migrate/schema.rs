@@ -6,8 +6,9 @@ use std::sync::Arc;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
+use super::alike::{Anatomy, TableDifference, compare};
 use super::check::{each, lookers};
-use super::migrator::Migrator;
+use super::migrator::{Migrator, Target};
 use super::options::Options;
 use super::report::Failure;
 use super::session::{Session, bookkeeping};
@@ -28,7 +29,10 @@ impl SchemaReport {
     #[must_use]
     pub fn agrees(&self) -> bool {
         self.shards.iter().all(|shard| {
-            shard.failures.is_empty() && shard.missing.is_empty() && shard.extra.is_empty()
+            shard.failures.is_empty()
+                && shard.missing.is_empty()
+                && shard.extra.is_empty()
+                && shard.tables.is_empty()
         })
     }
 }
@@ -52,6 +56,10 @@ pub struct ShardSchema {
     pub missing: Vec<String>,
     /// What this database has and the reference has not.
     pub extra: Vec<String>,
+    /// Physical tables that are not there, or do not look as most parts of the same table do, on all
+    /// databases with the same migrations. What is about such tables is here and not in the two lists above.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<TableDifference>,
     /// Why the database could not be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<Failure>,
@@ -66,37 +74,32 @@ impl Migrator {
     /// [`Error::UnknownShard`] for a name in the options.
     pub fn schema(&self, options: &Options) -> Result<SchemaReport, Error> {
         let targets = self.chosen(options)?;
-        let read = each(&targets, lookers(options), |target| {
-            // Reading a database that is not there would make it.
-            if target.file.as_ref().is_some_and(|file| !file.exists()) {
-                return Ok(Vec::new());
-            }
-            Session::open(&target.spec, target.kind)?
-                .schema()
-                .map_err(|error| bookkeeping("reading the schema", &error))
-        });
+        let read = each(&targets, lookers(options), |target| anatomy(target));
         let mut shards: Vec<ShardSchema> = targets
             .iter()
             .zip(&read)
             .map(|(target, read)| ShardSchema {
                 shard: target.shard(),
                 also: target.also().to_vec(),
-                fingerprint: read
-                    .as_ref()
-                    .map_or_else(|_| String::new(), |lines| fingerprint(lines)),
+                fingerprint: read.as_ref().map_or_else(|_| String::new(), fingerprint),
                 reference: target.shard(),
                 missing: Vec::new(),
                 extra: Vec::new(),
+                tables: Vec::new(),
                 failures: read.as_ref().err().cloned().into_iter().collect(),
             })
             .collect();
+        for (at, tables) in differing(&targets, &read) {
+            shards[at].tables = tables;
+        }
         for at in 0..targets.len() {
             let Ok(own) = &read[at] else {
                 continue;
             };
             let alike: Vec<usize> = (0..targets.len())
                 .filter(|other| {
-                    Arc::ptr_eq(&targets[at].set, &targets[*other].set) && read[*other].is_ok()
+                    Arc::ptr_eq(&targets[at].sources, &targets[*other].sources)
+                        && read[*other].is_ok()
                 })
                 .collect();
             let Some(reference) = most_common(&alike, &shards) else {
@@ -106,8 +109,8 @@ impl Migrator {
                 continue;
             };
             shards[at].reference = shards[reference].shard;
-            shards[at].missing = without(model, own);
-            shards[at].extra = without(own, model);
+            shards[at].missing = without(&model.rest, &own.rest);
+            shards[at].extra = without(&own.rest, &model.rest);
         }
         Ok(SchemaReport { shards })
     }
@@ -135,11 +138,51 @@ fn without(lines: &[String], others: &[String]) -> Vec<String> {
         .collect()
 }
 
-fn fingerprint(lines: &[String]) -> String {
+fn fingerprint(schema: &Anatomy) -> String {
     let mut hash = Sha256::new();
-    for line in lines {
+    for line in schema.rest.iter().cloned().chain(schema.of_tables()) {
         hash.update(line.as_bytes());
         hash.update(b"\n");
     }
     hex(&hash.finalize())
+}
+
+/// Reads the schema of a database.
+pub(super) fn anatomy(target: &Target) -> Result<Anatomy, Failure> {
+    // Reading a database that is not there would make it.
+    if target.file.as_ref().is_some_and(|file| !file.exists()) {
+        return Ok(Anatomy::default());
+    }
+    let mut session = Session::open(&target.spec, target.kind)?;
+    let lines = session
+        .schema()
+        .map_err(|error| bookkeeping("reading the schema", &error))?;
+    let parts = target.parts(&mut session)?;
+    Ok(Anatomy::of(lines, target.tables.as_deref(), &parts))
+}
+
+/// What the databases have to say of their physical tables: their positions, and what is different.
+pub(super) fn differing(
+    targets: &[&Target],
+    read: &[Result<Anatomy, Failure>],
+) -> Vec<(usize, Vec<TableDifference>)> {
+    let mut found = Vec::new();
+    for at in 0..targets.len() {
+        let alike: Vec<usize> = (0..targets.len())
+            .filter(|other| {
+                Arc::ptr_eq(&targets[at].sources, &targets[*other].sources)
+                    && targets[at].kind == targets[*other].kind
+            })
+            .collect();
+        // Each group once, at its first.
+        if alike.first() != Some(&at) {
+            continue;
+        }
+        let (places, group): (Vec<usize>, Vec<&Anatomy>) = alike
+            .iter()
+            .filter_map(|at| Some((*at, read[*at].as_ref().ok()?)))
+            .unzip();
+        found.extend(places.into_iter().zip(compare(&group)));
+    }
+    found
 }

@@ -35,6 +35,12 @@ impl Statement {
         }
     }
 
+    /// Whether the statement makes a table.
+    pub(super) fn creates_table(&self) -> bool {
+        let mut words = self.words.iter().map(String::as_str);
+        words.next() == Some("CREATE") && words.take(3).any(|word| word == "TABLE")
+    }
+
     /// Whether the statement begins or ends a transaction.
     pub(super) fn is_transaction_control(&self, kind: UrlKind) -> bool {
         match self.word(0) {

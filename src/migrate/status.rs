@@ -5,12 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
 
+use super::alike::TableDifference;
 use super::assess::row;
 use super::check::{check_identity, each, look, lookers};
 use super::event::{Direction, Holder};
-use super::migrator::Migrator;
+use super::migrator::{Migrator, Target};
 use super::options::Options;
 use super::report::Failure;
+use super::schema::{anatomy, differing};
 use crate::error::Error;
 use crate::name::ShardName;
 
@@ -59,6 +61,10 @@ pub struct ShardStatus {
     /// Whoever migrates this database at the moment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locked_by: Option<Holder>,
+    /// Physical tables of sharded tables that are not there, or do not look as most parts of the same table
+    /// do. Looked for where every version is applied.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<TableDifference>,
     /// Why the database could not be read, or whose it is instead.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<Failure>,
@@ -79,6 +85,7 @@ impl ShardStatus {
     pub fn is_up_to_date(&self) -> bool {
         self.failures.is_empty()
             && self.dirty.is_empty()
+            && self.tables.is_empty()
             && self
                 .versions
                 .iter()
@@ -86,10 +93,11 @@ impl ShardStatus {
     }
 
     /// Whether something is wrong that `run` would not put right by itself: unknown, edited,
-    /// diverged or dirty versions.
+    /// diverged or dirty versions, physical tables that differ.
     #[must_use]
     pub fn has_diverged(&self) -> bool {
         !self.dirty.is_empty()
+            || !self.tables.is_empty()
             || self
                 .versions
                 .iter()
@@ -171,13 +179,14 @@ impl Migrator {
         let targets = self.chosen(options)?;
         // A name that a database remembers of a version that no source has any more.
         let remembered: Mutex<BTreeMap<Arc<str>, Option<Arc<str>>>> = Mutex::default();
-        let shards = each(&targets, lookers(options), |target| {
+        let mut shards = each(&targets, lookers(options), |target| {
             let mut status = ShardStatus {
                 shard: target.shard(),
                 also: target.also().to_vec(),
                 versions: Vec::new(),
                 dirty: Vec::new(),
                 locked_by: None,
+                tables: Vec::new(),
                 failures: Vec::new(),
             };
             match look(target, true) {
@@ -209,6 +218,7 @@ impl Migrator {
             }
             status
         });
+        compare_tables(&targets, &mut shards, options);
         let mut names = remembered
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner);
@@ -225,5 +235,26 @@ impl Migrator {
             .map(|(version, name)| VersionName { version, name })
             .collect();
         Ok(Status { versions, shards })
+    }
+}
+
+/// Looks at the physical tables of the databases that have all of their migrations.
+fn compare_tables(targets: &[&Target], shards: &mut [ShardStatus], options: &Options) {
+    let (places, complete): (Vec<usize>, Vec<&Target>) = targets
+        .iter()
+        .enumerate()
+        .filter(|(at, target)| {
+            target.tables.is_some()
+                && shards[*at].locked_by.is_none()
+                && shards[*at].is_up_to_date()
+        })
+        .map(|(at, target)| (at, *target))
+        .unzip();
+    let read = each(&complete, lookers(options), |target| anatomy(target));
+    for (at, tables) in differing(&complete, &read) {
+        shards[places[at]].tables = tables;
+    }
+    for (at, read) in places.into_iter().zip(read) {
+        shards[at].failures.extend(read.err());
     }
 }

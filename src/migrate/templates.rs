@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::parts::TableParts;
+use super::report::{Failure, FailureKind};
 use super::source::{Body, Migration, MigrationSet, Script};
 use super::split;
 use crate::rewrite::{
@@ -17,13 +19,16 @@ type Indexes = HashMap<String, usize>;
 
 /// The migrations of a database for the tables of its shard. One that cannot be run for each of them
 /// keeps the reason, and fails where it would be run: it may have been, before the table was split.
+///
+/// `parts` are those of the tables that a rule names.
 pub(super) fn for_tables(
     set: &Arc<MigrationSet>,
     tables: &TableSet,
+    parts: &[TableParts],
     kind: UrlKind,
 ) -> Arc<MigrationSet> {
     let indexes = indexes(tables, &set.migrations);
-    let expanded = |script: &Script| match expand(script, tables, &indexes, kind) {
+    let expanded = |script: &Script| match expand(script, tables, parts, &indexes, kind) {
         Ok(None) => script.clone(),
         Ok(Some(expanded)) => expanded,
         Err(problem) => Script {
@@ -79,6 +84,7 @@ fn indexes(set: &TableSet, migrations: &[Migration]) -> Indexes {
 fn expand(
     script: &Script,
     set: &TableSet,
+    by_rule: &[TableParts],
     indexes: &Indexes,
     kind: UrlKind,
 ) -> Result<Option<Script>, String> {
@@ -104,7 +110,7 @@ fn expand(
             ));
         }
         changed = true;
-        for numbers in parts(set, &template)? {
+        for numbers in parts(set, by_rule, &template) {
             let text = template.render(set, Some(numbers)).map_err(|table| {
                 let table = set.tables()[table].full_name();
                 format!("its statement {number} names {table}, which has no such part")
@@ -128,26 +134,88 @@ fn template(set: &TableSet, indexes: &Indexes, text: &str) -> Result<Option<Temp
 }
 
 /// The physical tables that a statement is run for.
-fn parts(set: &TableSet, template: &Template) -> Result<Vec<TableNumbers>, String> {
+fn parts(set: &TableSet, by_rule: &[TableParts], template: &Template) -> Vec<TableNumbers> {
     let Some(table) = template.tables().first().map(|at| &set.tables()[*at]) else {
-        return Ok(Vec::new());
+        return Vec::new();
     };
-    match &table.parts {
-        Parts::Numbered(names) => {
-            let count = u32::try_from(names.len()).unwrap_or(u32::MAX);
-            Ok((0..count)
-                .map(|number| TableNumbers {
-                    keyspace: table.keyspace,
-                    which: Which::Number { number, count },
-                })
-                .collect())
-        }
-        Parts::ByRule { .. } => Err(format!(
-            "the parts of {} are named by the rule of keyspace {}: write a statement for each by its physical name",
-            table.full_name(),
-            table.keyspace
-        )),
+    let numbers = |which| TableNumbers {
+        keyspace: table.keyspace,
+        which,
+    };
+    if let Parts::Numbered(names) = &table.parts {
+        let count = u32::try_from(names.len()).unwrap_or(u32::MAX);
+        return (0..count)
+            .map(|number| numbers(Which::Number { number, count }))
+            .collect();
     }
+    // Of tables that are named together, the parts that all of them have.
+    let mut all = by_rule
+        .iter()
+        .filter(|one| template.tables().contains(&one.at));
+    let mut spreads = all.next().map(TableParts::in_use).unwrap_or_default();
+    for other in all {
+        let others = other.in_use();
+        spreads.retain(|spread| others.contains(spread));
+    }
+    spreads
+        .into_iter()
+        .map(|spread| numbers(Which::Spread(spread)))
+        .collect()
+}
+
+/// A statement of an applied migration, to be run again for a part that has come since.
+pub(super) struct Replay {
+    pub(super) version: Arc<str>,
+    pub(super) template: Template,
+    /// The table that it works on: the first one that it names.
+    pub(super) table: usize,
+    /// Whether it makes that table.
+    pub(super) creates: bool,
+    /// Its migration runs in a transaction.
+    pub(super) in_transaction: bool,
+}
+
+/// The statements of applied migrations over tables of a set, in their order.
+///
+/// # Errors
+///
+/// A migration that names such a table and cannot be read.
+pub(super) fn replay(
+    sources: &MigrationSet,
+    set: &TableSet,
+    is_applied: impl Fn(&str) -> bool,
+) -> Result<Vec<Replay>, Failure> {
+    let indexes = indexes(set, &sources.migrations);
+    let mut replays = Vec::new();
+    for migration in &sources.migrations {
+        let Body::Sql { up, .. } = &migration.body else {
+            continue;
+        };
+        if !is_applied(&migration.version) {
+            continue;
+        }
+        for statement in up.statements.iter().flat_map(|all| all.iter()) {
+            let template = template(set, &indexes, &statement.text).map_err(|refusal| {
+                Failure::new(FailureKind::Statement, because(&refusal, set))
+                    .of_version(&migration.version)
+            })?;
+            // Rows with a key belong to one part, which was there when they were written.
+            let Some(template) = template.filter(|template| template.keys().is_empty()) else {
+                continue;
+            };
+            let Some(table) = template.tables().first().copied() else {
+                continue;
+            };
+            replays.push(Replay {
+                version: Arc::clone(&migration.version),
+                table,
+                creates: statement.creates_table(),
+                in_transaction: up.in_transaction,
+                template,
+            });
+        }
+    }
+    Ok(replays)
 }
 
 fn because(refusal: &Refusal, set: &TableSet) -> String {

@@ -11,6 +11,7 @@ use super::options::Options;
 use super::plan::Action;
 use super::report::{Failure, FailureKind, Outcome, Ran, ShardReport};
 use super::session::{Books, Lock, Session, bookkeeping};
+use super::source::MigrationSet;
 use crate::driver::IdentityRow;
 
 /// How long between two tries to take a lock: short at first, since most waits are short.
@@ -32,6 +33,15 @@ pub(super) struct Job<'a> {
 pub(super) struct Locked {
     pub(super) session: Session,
     lock: Lock,
+}
+
+impl Locked {
+    /// Fails unless the lock is still ours.
+    pub(super) fn check(&mut self) -> Result<(), Vec<Failure>> {
+        self.session
+            .check_lock(&self.lock)
+            .map_err(|failure| vec![failure])
+    }
 }
 
 impl Job<'_> {
@@ -67,7 +77,7 @@ impl Job<'_> {
                 }
             });
         report.outcome = match worked {
-            Ok(()) if report.ran.is_empty() => Outcome::UpToDate,
+            Ok(()) if report.ran.is_empty() && report.tables.is_empty() => Outcome::UpToDate,
             Ok(()) => Outcome::Done,
             Err(failures) => {
                 report.failures = failures;
@@ -133,7 +143,8 @@ impl Job<'_> {
         let one = |failure: Failure| vec![failure];
         let books = read(&mut locked.session).map_err(one)?;
         check_identity(self.inner, target, &books.identity).map_err(one)?;
-        let assessment = assess(action, target.shard(), &target.set, &books, self.options);
+        let set = target.set_here(&mut locked.session).map_err(one)?;
+        let assessment = assess(action, target.shard(), &set, &books, self.options);
         if !assessment.failures.is_empty() {
             return Err(assessment.failures);
         }
@@ -151,7 +162,7 @@ impl Job<'_> {
             steps: assessment.tasks.len(),
         });
         for task in assessment.tasks {
-            let ran = self.migrate(locked, task).map_err(one)?;
+            let ran = self.migrate(locked, &set, task).map_err(one)?;
             report.ran.push(ran);
         }
         Ok(())
@@ -192,9 +203,9 @@ impl Job<'_> {
     }
 
     /// One migration, told and timed.
-    fn migrate(&self, locked: &mut Locked, task: Task) -> Result<Ran, Failure> {
+    fn migrate(&self, locked: &mut Locked, set: &MigrationSet, task: Task) -> Result<Ran, Failure> {
         locked.session.check_lock(&locked.lock)?;
-        let migration = &self.target.set.migrations[task.at];
+        let migration = &set.migrations[task.at];
         self.timed(migration, task.direction, || {
             self.apply(&mut locked.session, migration, task.direction, 0)
         })

@@ -146,6 +146,23 @@ impl Pattern {
             })
     }
 
+    /// Whether a name (in lower case) is that of a part, as long as `part`, with something after it: of a
+    /// table that was retired by renaming it.
+    #[cfg(feature = "migrations")]
+    pub(crate) fn may_have_named(&self, logical: &str, part: &str, name: &str) -> bool {
+        let form = self.by_rule(logical, "\0").to_ascii_lowercase();
+        let Some((before, after)) = form.split_once('\0') else {
+            return false;
+        };
+        name.strip_prefix(before)
+            .and_then(|rest| rest.split_at_checked(part.len()))
+            .and_then(|(digits, rest)| {
+                let is_part = digits.starts_with(|c: char| c.is_ascii_digit());
+                rest.strip_prefix(after).filter(|_| is_part)
+            })
+            .is_some_and(|rest| rest.starts_with(|c: char| !c.is_ascii_digit()))
+    }
+
     /// The pattern in the one spelling that goes into a fingerprint.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
@@ -307,6 +324,20 @@ mod tests {
         }
         for name in ["event", "event_", "event_x1", "events_2024", "event_2024x"] {
             assert!(!usual.may_name("event", name), "{name}");
+        }
+        #[cfg(feature = "migrations")]
+        for (name, is_old) in [
+            ("event_202405_old", true),
+            ("event_202405old", true),
+            ("event_202405", false),
+            ("event_2024051", false),
+            ("event_log_old", false),
+        ] {
+            assert_eq!(
+                usual.may_have_named("event", "202401", name),
+                is_old,
+                "{name}"
+            );
         }
         let within = pattern("p_{date}_{name}");
         assert!(within.may_name("event", "p_2024_event"));

@@ -96,6 +96,16 @@ impl ShardedTable {
         self.keyspace == other.keyspace && self.count() == other.count()
     }
 
+    /// A physical name of this table as it is written in a statement, with its schema.
+    #[cfg(feature = "migrations")]
+    pub(crate) fn written(&self, dialect: Dialect, physical: &str) -> String {
+        let name = dialect.write_name(physical, None);
+        match &self.schema {
+            Some(schema) => format!("{}.{name}", dialect.write_name(schema, None)),
+            None => name,
+        }
+    }
+
     fn is_like(&self, other: &Self) -> bool {
         (self.keyspace, &self.schema, &self.name, &self.key_column)
             == (
@@ -109,9 +119,14 @@ impl ShardedTable {
 
     /// The name as the configuration has it.
     pub(crate) fn full_name(&self) -> String {
+        self.in_schema(&self.name)
+    }
+
+    /// A name with the schema that the configuration has before this table's.
+    pub(crate) fn in_schema(&self, name: &str) -> String {
         match &self.schema {
-            Some(schema) => format!("{schema}.{}", self.name),
-            None => self.name.clone(),
+            Some(schema) => format!("{schema}.{name}"),
+            None => name.to_owned(),
         }
     }
 }
@@ -134,6 +149,36 @@ impl TableSet {
             dialect,
             tables,
             default_schema: dialect.default_schema().or(database).map(str::to_owned),
+        }
+    }
+
+    /// The tables of several shards that are one database, each with all of its parts.
+    #[cfg(feature = "migrations")]
+    pub(crate) fn with(&self, other: &Self) -> Self {
+        let mut tables = self.tables.clone();
+        for table in &other.tables {
+            let known = tables.iter_mut().find(|known| {
+                (known.keyspace, &known.schema, &known.name)
+                    == (table.keyspace, &table.schema, &table.name)
+            });
+            match (known, &table.parts) {
+                (None, _) => tables.push(table.clone()),
+                (Some(known), Parts::Numbered(more)) => {
+                    if let Parts::Numbered(names) = &mut known.parts {
+                        for name in more {
+                            if !names.contains(name) {
+                                names.push(name.clone());
+                            }
+                        }
+                    }
+                }
+                (Some(_), Parts::ByRule { .. }) => {}
+            }
+        }
+        Self {
+            dialect: self.dialect,
+            tables,
+            default_schema: self.default_schema.clone(),
         }
     }
 

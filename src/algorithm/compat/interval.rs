@@ -160,6 +160,18 @@ impl Stepped {
         Some(met)
     }
 
+    /// Where a step begins and ends.
+    #[cfg(feature = "migrations")]
+    pub(super) fn ends(&self, step: u64) -> Option<(DateTime, DateTime)> {
+        let step = usize::try_from(step).ok()?;
+        Some((*self.starts.get(step)?, *self.starts.get(step + 1)?))
+    }
+
+    #[cfg(feature = "migrations")]
+    pub(super) fn zone(&self) -> TimeZone {
+        self.zone.clone()
+    }
+
     pub(super) fn suffix(&self, step: u64) -> Option<String> {
         self.suffixes.get(usize::try_from(step).ok()?).cloned()
     }

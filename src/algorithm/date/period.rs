@@ -95,7 +95,7 @@ fn month(year: i64, month: i64) -> Option<Date> {
 }
 
 /// Reads `2024`, `2024-02`, `2024-W09` or `2024-02-29` as the first day that is meant.
-pub(super) fn parse_day(text: &str) -> Option<Date> {
+pub(crate) fn parse_day(text: &str) -> Option<Date> {
     if let Some((year, week)) = text.split_once("-W") {
         let (year, week) = (digits(year, 4)?, digits(week, 2)?);
         let week = ISOWeekDate::new(year, i8::try_from(week).ok()?, Weekday::Monday).ok()?;

@@ -2,6 +2,7 @@
 
 mod books;
 mod lock;
+mod names;
 mod schema;
 mod settings;
 mod tables;
@@ -100,7 +101,10 @@ impl Session {
     }
 
     /// Runs a closure in a transaction of its own.
-    fn transact<T>(&mut self, work: impl FnOnce(&mut Self) -> QueryResult<T>) -> QueryResult<T> {
+    pub(super) fn transact<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> QueryResult<T>,
+    ) -> QueryResult<T> {
         self.begin()?;
         match work(self).and_then(|value| self.commit().map(|()| value)) {
             Ok(value) => Ok(value),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use super::{CodeMigration, Kind, Source, embedded, folder};
+use crate::migrate::event::Direction;
 use crate::migrate::split::{self, Statement};
 use crate::topology::UrlKind;
 
@@ -55,6 +56,15 @@ impl Migration {
         match &self.body {
             Body::Sql { up, .. } => Some(&up.checksum),
             Body::Code(_) => None,
+        }
+    }
+
+    /// The text of one direction; code has none.
+    pub(in crate::migrate) fn text(&self, direction: Direction) -> Option<&str> {
+        match (&self.body, direction) {
+            (Body::Sql { up, .. }, Direction::Up) => Some(&up.text),
+            (Body::Sql { down, .. }, Direction::Down) => down.as_ref().map(|down| &*down.text),
+            (Body::Code(_), _) => None,
         }
     }
 

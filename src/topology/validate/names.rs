@@ -102,6 +102,7 @@ impl Names<'_, '_> {
                 if let Some(other) = logical.get(&folded).filter(|_| !table.by_rule) {
                     self.bears_name_of_part(*other, *at, number);
                 }
+                // Numbers that differ are written differently, so two parts of one table never meet.
                 if let Some((other, of)) = physical.insert(folded, (*at, number)) {
                     self.meets(*at, number, &part, (other, of));
                 }
@@ -178,18 +179,6 @@ impl Names<'_, '_> {
 
     /// Two physical tables would be one.
     fn meets(&mut self, at: usize, number: usize, name: &str, (other, of): Seen) {
-        if at == other {
-            if self.told.insert((at, at)) {
-                let one = &self.declared[at];
-                self.findings.problem(
-                    &one.named_by,
-                    format!(
-                        "it gives parts {of} and {number} of one shard the name {name}: separate {{table}} and {{global}} by a letter or `_`"
-                    ),
-                );
-            }
-            return;
-        }
         let part = |at: usize, number: usize| {
             let table = &self.declared[at].table;
             if table.by_rule {

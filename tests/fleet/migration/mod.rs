@@ -1,6 +1,7 @@
 //! `migration ..` and `schema ..` on real databases.
 
 mod choices;
+mod dated;
 mod dirty;
 mod diverged;
 mod failures;
@@ -8,4 +9,5 @@ mod lifecycle;
 mod locked;
 mod processes;
 mod schema;
+mod siblings;
 mod support;

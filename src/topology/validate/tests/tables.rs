@@ -214,11 +214,6 @@ fn names_that_would_be_one_table_are_refused() {
             vec![("a", 40, "a{table}"), ("b", 4, "a2{table}")],
             &["would both be the table a20"],
         ),
-        // One name twice: numbers that are written side by side run into each other.
-        (
-            vec![("orders", 200, "x{table}{global}")],
-            &["orders.pattern: ", "separate {table} and {global}"],
-        ),
     ] {
         let found = check(&tables);
         assert_eq!(found.len(), 1, "{tables:?}: {found:#?}");

@@ -4,6 +4,7 @@ mod migration;
 mod ping;
 mod report;
 mod schema;
+mod tables;
 mod verify;
 
 use clap::Subcommand;
@@ -17,6 +18,8 @@ pub(crate) enum Command {
     Migration(migration::Args),
     /// Compare what the databases really look like; write schema files
     Schema(schema::Args),
+    /// List the physical tables of sharded tables; make and retire those that are named by dates
+    Tables(tables::Args),
     /// Reach every node and say what it is
     Ping(ping::Args),
     /// Read the keys of all rows and list those that are not where the rule places them
@@ -28,6 +31,7 @@ impl Command {
         match self {
             Self::Migration(args) => migration::run(args, context),
             Self::Schema(args) => schema::run(args, context),
+            Self::Tables(args) => tables::run(args, context),
             Self::Ping(args) => ping::run(args, context),
             Self::Verify(args) => verify::run(args, context),
         }

@@ -35,11 +35,12 @@ enum Command {
 Examples:
   diesel-sharded schema diff
   diesel-sharded schema diff -k orders
-  diesel-sharded schema diff --format json | jq 'select(.missing != [] or .extra != [])'
+  diesel-sharded schema diff --format json | jq 'select(.missing != [] or .extra != [] or .tables)'
 
 Tables, columns, indexes, constraints, views, triggers: read from each database itself, so that what \
 somebody made by hand is found. Databases with the same migrations are compared, with one that looks as \
-most of them do; the fingerprint is the SHA-256 of everything. Exits with 3 where something differs.")]
+most of them do; the fingerprint is the SHA-256 of everything. The physical tables of a sharded table are \
+compared with each other, by their logical name. Exits with 3 where something differs.")]
 struct DiffArgs {
     #[command(flatten)]
     selection: Selection,
@@ -67,7 +68,9 @@ fn diff(args: &DiffArgs, context: &Context) -> CommandResult {
     let config = context.config()?;
     let (topology, migrator) = migrator(&config)?;
     let report = migrator.schema(&reading(&args.selection, &topology)?)?;
-    let differs = |shard: &&ShardSchema| !shard.missing.is_empty() || !shard.extra.is_empty();
+    let differs = |shard: &&ShardSchema| {
+        !shard.missing.is_empty() || !shard.extra.is_empty() || !shard.tables.is_empty()
+    };
     let differing = report.shards.iter().filter(differs).count();
     let failed = report
         .shards
@@ -112,7 +115,8 @@ fn lines(output: &Output, shards: &[ShardSchema]) {
         }
         let (fingerprint, differences) = if shard.failures.is_empty() {
             let short: String = shard.fingerprint.chars().take(16).collect();
-            (short, (shard.missing.len() + shard.extra.len()).to_string())
+            let count = shard.missing.len() + shard.extra.len() + shard.tables.len();
+            (short, count.to_string())
         } else {
             ("-".to_owned(), "not readable".to_owned())
         };
@@ -125,6 +129,13 @@ fn lines(output: &Output, shards: &[ShardSchema]) {
             for line in failure_lines(shard.shard, failure) {
                 output.line(line);
             }
+        }
+        for difference in &shard.tables {
+            output.line(format_args!(
+                "{}: shard {}: {difference}",
+                styled(BAD, "differs"),
+                shard.shard
+            ));
         }
         for (what, verb) in [(&shard.missing, "has not"), (&shard.extra, "has")] {
             for thing in what {

@@ -17,7 +17,7 @@ const READERS: usize = 16;
 /// Options of the commands that change databases.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Fleet")]
-pub(super) struct FleetArgs {
+pub(crate) struct FleetArgs {
     #[command(flatten)]
     selection: Selection,
 
@@ -78,7 +78,7 @@ pub(super) struct FleetArgs {
 
 impl FleetArgs {
     /// The options for the library.
-    pub(super) fn options(&self, topology: &Topology) -> Result<Options, Failure> {
+    pub(crate) fn options(&self, topology: &Topology) -> Result<Options, Failure> {
         let mut options = Options::new()
             .shards(
                 self.selection
@@ -108,7 +108,7 @@ impl FleetArgs {
     }
 
     /// How many databases are worked on at the same time.
-    pub(super) fn parallel(&self) -> usize {
+    pub(crate) fn parallel(&self) -> usize {
         usize::from(self.parallel)
     }
 }
@@ -147,7 +147,7 @@ pub(crate) fn migrator(config: &Config) -> Result<(Topology, Migrator), Failure>
 }
 
 /// Configuration, topology and migrator in one.
-pub(super) fn load(context: &Context) -> Result<(Config, Topology, Migrator), Failure> {
+pub(crate) fn load(context: &Context) -> Result<(Config, Topology, Migrator), Failure> {
     let config = context.config()?;
     let (topology, migrator) = migrator(&config)?;
     Ok((config, topology, migrator))

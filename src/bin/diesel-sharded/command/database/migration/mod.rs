@@ -17,8 +17,9 @@ use clap::Subcommand;
 use crate::context::Context;
 use crate::failure::CommandResult;
 
-pub(super) use fleet::{migrator, reading};
+pub(super) use fleet::{FleetArgs, load, migrator, reading};
 pub(super) use print_schema::{Args as PrintSchemaArgs, run as print_schema};
+pub(super) use progress::Progress;
 
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\

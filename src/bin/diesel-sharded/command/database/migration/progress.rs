@@ -16,7 +16,7 @@ use crate::output::{BAD, DOUBTFUL, GOOD, Output, counted, styled};
 const MOST_BARS: usize = 8;
 
 /// Shows the events of a run.
-pub(super) struct Progress<'a> {
+pub(crate) struct Progress<'a> {
     output: &'a Output,
     /// Only where standard output and standard error are the same person's terminal.
     bars: Option<Bars>,
@@ -24,14 +24,14 @@ pub(super) struct Progress<'a> {
 
 impl<'a> Progress<'a> {
     /// Starts showing a run that works on so many databases at a time.
-    pub(super) fn start(output: &'a Output, parallel: usize) -> Self {
+    pub(crate) fn start(output: &'a Output, parallel: usize) -> Self {
         let terminal = std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
         let bars = (terminal && !output.is_json()).then(|| Bars::new(parallel.min(MOST_BARS)));
         Self { output, bars }
     }
 
     /// Shows one event.
-    pub(super) fn observe(&self, event: &Event) {
+    pub(crate) fn observe(&self, event: &Event) {
         self.output.event(event);
         if self.output.is_json() {
             return;
@@ -86,6 +86,12 @@ impl<'a> Progress<'a> {
                 "{shard}: {}: {version} is tried again ({retry} of {of}): {message}",
                 styled(DOUBTFUL, "retry")
             ),
+            Event::TableDone {
+                shard,
+                table,
+                action,
+                ..
+            } if plain => format!("{shard}: {table} {}", action.as_str()),
             Event::Warning { shard, message, .. } => {
                 format!("{shard}: {}: {message}", styled(DOUBTFUL, "warning"))
             }
@@ -102,7 +108,7 @@ impl<'a> Progress<'a> {
     }
 
     /// Takes the bars away and says what came of it all.
-    pub(super) fn finish(&self, report: &Report) {
+    pub(crate) fn finish(&self, report: &Report) {
         if let Some(bars) = &self.bars {
             bars.clear();
         }
@@ -125,7 +131,11 @@ fn finished(report: &ShardReport) -> Option<String> {
         Outcome::Done => format!(
             "{names}: {}, {} in {}",
             styled(GOOD, "done"),
-            counted(report.ran.len(), "migration"),
+            if report.tables.is_empty() {
+                counted(report.ran.len(), "migration")
+            } else {
+                counted(report.tables.len(), "table")
+            },
             humane(report.seconds)
         ),
         Outcome::UpToDate => format!("{names}: up to date"),
@@ -280,7 +290,7 @@ impl Bars {
                     bar.set_message(format!("statement {number} of {of}"));
                 }
             }
-            Event::MigrationFinished { shard, .. } => {
+            Event::MigrationFinished { shard, .. } | Event::TableDone { shard, .. } => {
                 if let Some(bar) = shards.get(shard) {
                     bar.inc(1);
                 }

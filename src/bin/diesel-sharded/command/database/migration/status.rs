@@ -33,7 +33,8 @@ A version on a shard is
   dirty      it stopped half-way: see `diesel-sharded migration repair`
   running    another runner is in the middle of it
   -          it does not belong there
-A column that somebody made by hand is found by `diesel-sharded schema diff`.")]
+Where every version is applied, the physical tables of sharded tables are compared with each other too; \
+whatever else somebody made by hand is found by `diesel-sharded schema diff`.")]
 pub(super) struct Args {
     #[command(flatten)]
     selection: Selection,
@@ -171,7 +172,7 @@ fn lines(output: &Output, status: &Status, counts: &Counts, all: bool) {
     let counts: Vec<String> = [
         (counts.up_to_date, "up to date"),
         (counts.pending, "with pending migrations"),
-        (counts.diverged, "diverged or dirty"),
+        (counts.diverged, "diverged, differing or dirty"),
         (counts.failed, "not readable"),
     ]
     .into_iter()
@@ -229,6 +230,8 @@ fn state_of(status: &ShardStatus) -> &'static str {
         "dirty"
     } else if status.is_up_to_date() {
         "up to date"
+    } else if !status.tables.is_empty() {
+        "tables differ"
     } else if status.has_diverged() {
         "diverged"
     } else {
@@ -253,6 +256,12 @@ fn remarks(output: &Output, status: &Status) {
                 "{}: shard {name} is being migrated by {}{since}",
                 styled(DOUBTFUL, "locked"),
                 holder.who
+            ));
+        }
+        for difference in &shard.tables {
+            output.line(format_args!(
+                "{}: shard {name}: {difference}",
+                styled(BAD, "differs")
             ));
         }
         for dirty in &shard.dirty {
