@@ -30,7 +30,6 @@ pub(super) struct Look {
 }
 
 /// A database, looked at, and what an action means for it.
-
 pub(super) struct Checked {
     pub(super) assessment: Assessment,
     set: Arc<MigrationSet>,
