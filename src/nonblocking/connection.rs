@@ -356,6 +356,7 @@ fn lost<C: AsyncNodeConnection>(
         tm.lost = Some(reason);
         return tm.lost;
     }
+    slot.look_again();
     let status = C::TransactionManager::transaction_manager_status_mut(&mut slot.conn);
     tm.lost(&slot.notes, status)
 }

@@ -21,6 +21,7 @@ use crate::driver::{
 };
 use crate::name::{Role, ShardName};
 use crate::telemetry::{HealthCheck, NodeMeters};
+use crate::topology::UrlKind;
 
 /// What the application does with a connection that goes back.
 pub(crate) type OnReturn<C> =
@@ -399,6 +400,18 @@ impl<C: AsyncNodeConnection> Slot<C> {
                 TransactionProbe::Open | TransactionProbe::Unknown
             );
         there && believed_depth(self.status()) > 0
+    }
+
+    /// Finds out at once whether the open transaction is still there, where that is doubtful and the
+    /// client library knows.
+    #[inline]
+    pub(crate) fn look_again(&mut self) {
+        if self.notes.kind == UrlKind::Sqlite && self.notes.flags.any(Flags::UNPROBED) {
+            match self.conn.probe_here() {
+                Some(TransactionProbe::Broken) => self.notes.flags.set(Flags::LOST),
+                _ => self.notes.flags.clear(Flags::UNPROBED),
+            }
+        }
     }
 
     /// Asks whether a transaction is open, unseen by the user's instrumentation.

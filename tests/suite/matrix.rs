@@ -93,11 +93,6 @@ const NOT_THERE: &[(&str, &str, &str)] = &[
         "blocking",
         "about tasks and dropped futures; a blocking call is neither",
     ),
-    (
-        "sqlite_own::after_an_error_that_ended_the_transaction_nothing_is_written",
-        "nonblocking",
-        "a known gap: SQLite is asked before the commit there, not before the next statement",
-    ),
     ("tables_postgres::*", "sqlite", OF_POSTGRES),
     ("tables_postgres::*", "mysql", OF_POSTGRES),
     (

@@ -6,7 +6,7 @@ use diesel::prelude::*;
 use diesel::result::Error as DieselError;
 use diesel_sharded::{Error, RollbackReason};
 
-use super::backend::{self, Fleet, Sharded, ids, insert};
+use super::backend::{Fleet, Sharded, ids, insert};
 use crate::support::{items, ours};
 
 /// Ways in which SQLite ends the whole transaction because one statement failed.
@@ -45,49 +45,47 @@ fn fleet() -> Fleet {
     fleet
 }
 
-backend::blocking_only! {
-    #[test]
-    fn after_an_error_that_ended_the_transaction_nothing_is_written() {
-        let fleet = fleet();
-        let shards = fleet.manager_of_size(1);
-        for (way, end) in ENDS {
-            let result = shards.transaction_on("a", |conn| {
-                insert(conn, 1)?;
-                end(conn);
-                let refused = [
-                    insert(conn, 10).map(drop),
-                    conn.batch_execute("INSERT INTO items (id) VALUES (11)"),
-                    conn.transaction(|conn| insert(conn, 12)).map(drop),
-                    ids(conn).map(drop),
-                ];
-                for error in refused {
-                    let error = error.expect_err(way);
-                    assert!(
-                        matches!(ours(&error), Error::RolledBack { .. }),
-                        "{way}: {error:?}"
-                    );
+#[test]
+fn after_an_error_that_ended_the_transaction_nothing_is_written() {
+    let fleet = fleet();
+    let shards = fleet.manager_of_size(1);
+    for (way, end) in ENDS {
+        let result = shards.transaction_on("a", |conn| {
+            insert(conn, 1)?;
+            end(conn);
+            let refused = [
+                insert(conn, 10).map(drop),
+                conn.batch_execute("INSERT INTO items (id) VALUES (11)"),
+                conn.transaction(|conn| insert(conn, 12)).map(drop),
+                ids(conn).map(drop),
+            ];
+            for error in refused {
+                let error = error.expect_err(way);
+                assert!(
+                    matches!(ours(&error), Error::RolledBack { .. }),
+                    "{way}: {error:?}"
+                );
+            }
+            Ok::<_, Error>(())
+        });
+        let error = result.expect_err(way);
+        assert!(
+            matches!(
+                &error,
+                Error::RolledBack {
+                    reason: RollbackReason::EndedByServer,
+                    ..
                 }
-                Ok::<_, Error>(())
-            });
-            let error = result.expect_err(way);
-            assert!(
-                matches!(
-                    &error,
-                    Error::RolledBack {
-                        reason: RollbackReason::EndedByServer,
-                        ..
-                    }
-                ) || way == "raw",
-                "{way}: {error:?}"
-            );
-            assert_eq!(fleet.rows("a"), [0; 0], "{way}");
-            fleet.assert_nothing_open("a");
-            insert(&mut shards.get_on("a").unwrap(), 2).unwrap();
-            assert_eq!(fleet.rows("a"), [2], "{way}");
-            diesel::delete(items::table)
-                .execute(&mut fleet.direct("a"))
-                .unwrap();
-        }
+            ) || way == "raw",
+            "{way}: {error:?}"
+        );
+        assert_eq!(fleet.rows("a"), [0; 0], "{way}");
+        fleet.assert_nothing_open("a");
+        insert(&mut shards.get_on("a").unwrap(), 2).unwrap();
+        assert_eq!(fleet.rows("a"), [2], "{way}");
+        diesel::delete(items::table)
+            .execute(&mut fleet.direct("a"))
+            .unwrap();
     }
 }
 

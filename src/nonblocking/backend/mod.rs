@@ -108,6 +108,13 @@ pub trait AsyncNodeConnection: AsyncConnection + 'static {
     /// doubtful.
     fn probe(&mut self) -> impl Future<Output = TransactionProbe> + Send;
 
+    /// The same at once and unseen by the user's instrumentation, before a statement of a transaction
+    /// of which it is doubtful whether it is still there. Only of a client library that knows by itself
+    /// (SQLite); `None`: the server refuses such a statement.
+    fn probe_here(&mut self) -> Option<TransactionProbe> {
+        None
+    }
+
     /// Makes sure that no transaction is open, whatever was before and whatever Diesel believes, and
     /// that Diesel knows it. One round trip.
     ///

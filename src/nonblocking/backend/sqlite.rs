@@ -1,5 +1,11 @@
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake};
+use std::thread::Thread;
+
 use diesel::connection::{
-    AnsiTransactionManager, SimpleConnection, TransactionManager, TransactionManagerStatus,
+    AnsiTransactionManager, Connection, SimpleConnection, TransactionManager,
+    TransactionManagerStatus,
 };
 use diesel::query_builder::QueryFragment;
 use diesel::result::Error as DieselError;
@@ -9,7 +15,7 @@ use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
 use diesel_async::{AsyncConnection, SimpleAsyncConnection};
 
 use super::AsyncNodeConnection;
-use crate::driver::{BindValue, IdentityRow, QueryText, TransactionProbe, binds, probe};
+use crate::driver::{BindValue, IdentityRow, QueryText, TransactionProbe, Watch, binds, probe};
 use crate::topology::UrlKind;
 
 impl AsyncNodeConnection for SyncConnectionWrapper<SqliteConnection> {
@@ -44,6 +50,21 @@ impl AsyncNodeConnection for SyncConnectionWrapper<SqliteConnection> {
         self.spawn_blocking(|conn| Ok(locally(conn)))
             .await
             .unwrap_or(TransactionProbe::Broken)
+    }
+
+    fn probe_here(&mut self) -> Option<TransactionProbe> {
+        let probed = wait_here(self.spawn_blocking(|conn| {
+            let mute = |conn: &mut SqliteConnection, muted| {
+                if let Some(watch) = conn.instrumentation().downcast_mut::<Watch>() {
+                    watch.muted = muted;
+                }
+            };
+            mute(conn, true);
+            let found = locally(conn);
+            mute(conn, false);
+            Ok(found)
+        }));
+        Some(probed.unwrap_or(TransactionProbe::Broken))
     }
 
     async fn close_transactions(&mut self, _: Option<&str>) -> QueryResult<()> {
@@ -99,6 +120,29 @@ impl AsyncNodeConnection for SyncConnectionWrapper<SqliteConnection> {
         T: QueryFragment<Sqlite>,
     {
         binds::sqlite::of_query(query)
+    }
+}
+
+/// Waits on this thread, where nothing can be awaited: for a job that takes no time once the statement
+/// before it is through, which diesel-async waits for in the same way when it makes the next one.
+fn wait_here<T>(job: impl Future<Output = T>) -> T {
+    struct Unpark(Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    let waker = Arc::new(Unpark(std::thread::current())).into();
+    let mut context = Context::from_waker(&waker);
+    // Outside of tokio's budget, which only the end of this poll would renew.
+    let mut job = pin!(tokio::task::unconstrained(job));
+    loop {
+        match job.as_mut().poll(&mut context) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => std::thread::park(),
+        }
     }
 }
 

@@ -74,6 +74,7 @@ pub(super) struct Built<C: AsyncNodeConnection> {
     pub(super) id: u64,
     last: Mutex<Last<C>>,
     max_lifetime: Option<Duration>,
+    min_idle: u32,
     /// Ends the watch over the runtime.
     _alive: oneshot::Sender<()>,
 }
@@ -121,6 +122,7 @@ impl<C: AsyncNodeConnection> Built<C> {
                 seen: false,
             }),
             max_lifetime: settings.max_lifetime,
+            min_idle: node.shared.min_idle(),
             _alive: alive,
         }
     }
@@ -175,11 +177,19 @@ impl<C: AsyncNodeConnection> Built<C> {
 
 impl<C: AsyncNodeConnection> Drop for Built<C> {
     fn drop(&mut self) {
-        let last = lock(&self.last).pooled.take();
-        if let Some(last) = last {
-            // bb8 starts a task where fewer than `min_idle` are left.
-            let _entered = self.handle.enter();
-            drop(last);
+        let Some(last) = lock(&self.last).pooled.take() else {
+            return;
+        };
+        if self.min_idle == 0 {
+            return drop(last);
+        }
+        // bb8 may start a task then, and none can be started where a thread is ending.
+        match Handle::try_current() {
+            Err(error) if error.is_thread_local_destroyed() => std::mem::forget(last),
+            _ => {
+                let _entered = self.handle.enter();
+                drop(last);
+            }
         }
     }
 }
