@@ -293,7 +293,7 @@ impl Topology {
         Ok(Route::new(self.clone(), at))
     }
 
-    /// Makes the route to the shard of a key. No I/O.
+    /// Makes the route to the shard of a key, and to its physical tables. No I/O.
     ///
     /// # Errors
     ///
@@ -302,7 +302,11 @@ impl Topology {
     where
         K: ToShardKey + ?Sized,
     {
-        self.route(self.locate(keyspace, key)?.shard().as_str())
+        let at = self.with_current(|snapshot| {
+            let keyspace = &snapshot.keyspaces()[snapshot.find_keyspace(keyspace.as_ref())?];
+            snapshot.locate_placement(keyspace, keyspace.locate(key)?)
+        })?;
+        Ok(Route::new(self.clone(), at))
     }
 
     /// The route of this topology that is in force in the calling scope, if there is one.

@@ -13,7 +13,7 @@ use axum::routing::get;
 use diesel_sharded::blocking::ShardedConnectionManager;
 use diesel_sharded::nonblocking::AsyncShardedConnectionManager;
 use diesel_sharded::web::{Refusal, RouteLayer};
-use diesel_sharded::{FutureExt, Route, ShardState, Topology};
+use diesel_sharded::{FutureExt, KeyspaceConfig, Route, RuleSpec, ShardState, Topology};
 use futures_util::stream;
 use http::request::Parts;
 use http::{Request, Response};
@@ -64,6 +64,34 @@ async fn answer(app: &Router, request: Request<Body>) -> (u16, String) {
     let status = response.status().as_u16();
     let body = response.into_body().collect().await.unwrap().to_bytes();
     (status, String::from_utf8(body.into()).unwrap())
+}
+
+#[tokio::test]
+async fn the_route_of_a_request_means_the_physical_tables_of_its_key() {
+    let sharded = builder()
+        .keyspace(
+            "carts",
+            KeyspaceConfig::new(RuleSpec::hash(["a", "b"], 64)).table("carts", "customer_id", 8),
+        )
+        .build()
+        .unwrap();
+    async fn look(State(topology): State<Topology>) -> String {
+        topology.route_in_force().unwrap().to_string()
+    }
+    let app = Router::new()
+        .route("/", get(look))
+        .with_state(sharded.clone())
+        .layer(RouteLayer::by_key(sharded.clone(), "carts", customer).unwrap());
+    let urls = ShardedConnectionManager::<diesel::SqliteConnection>::from_topology(&sharded);
+    let carts = urls.unwrap().keyspace("carts").unwrap();
+    for key in 0..50_i64 {
+        let by_keyspace = carts.route(&key).unwrap().to_string();
+        assert_eq!(
+            sharded.route_for("carts", &key).unwrap().to_string(),
+            by_keyspace
+        );
+        assert_eq!(answer(&app, ask(key)).await, (200, by_keyspace));
+    }
 }
 
 #[tokio::test]
