@@ -4,147 +4,19 @@
 //! share another meaning. Here every parameter either means what it means to libpq, or is refused:
 //! one that is silently ignored could be the one that asks for encryption.
 
-use std::path::PathBuf;
+mod parameters;
+mod tls;
+
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
-use tokio_postgres::config::{
-    ChannelBinding, LoadBalanceHosts, SslMode, SslNegotiation, TargetSessionAttrs,
-};
+use tokio_postgres::config::{ChannelBinding, LoadBalanceHosts, TargetSessionAttrs};
 
 use super::DatabaseUrl;
 use super::parse::{self, decode};
-
-/// Parameters of libpq that are refused here, and what to do instead.
-const REFUSED: &[(&str, &str)] = &[
-    (
-        "passfile",
-        "it is not read: use `password = { file = \"..\" }`",
-    ),
-    (
-        "service",
-        "service files are not read: write the parameters into the url",
-    ),
-    (
-        "servicefile",
-        "service files are not read: write the parameters into the url",
-    ),
-    (
-        "require_auth",
-        "it is not supported by the nonblocking driver, and ignoring it would accept any method",
-    ),
-    ("requiressl", "it is obsolete: use sslmode=require"),
-    (
-        "requirepeer",
-        "it is not supported by the nonblocking driver",
-    ),
-    (
-        "sslcrl",
-        "revocation lists are not supported by the nonblocking driver",
-    ),
-    (
-        "sslcrldir",
-        "revocation lists are not supported by the nonblocking driver",
-    ),
-    (
-        "sslpassword",
-        "encrypted keys are not supported by the nonblocking driver: decrypt the key file",
-    ),
-    (
-        "sslcertmode",
-        "it is not supported by the nonblocking driver: a certificate is sent where sslcert names one",
-    ),
-    (
-        "sslcompression",
-        "compression is not supported by the nonblocking driver",
-    ),
-    (
-        "sslkeylogfile",
-        "it is not supported by the nonblocking driver",
-    ),
-    (
-        "ssl_max_protocol_version",
-        "it is not supported by the nonblocking driver",
-    ),
-    (
-        "min_protocol_version",
-        "it is not supported by the nonblocking driver",
-    ),
-    (
-        "max_protocol_version",
-        "it is not supported by the nonblocking driver",
-    ),
-    (
-        "krbsrvname",
-        "GSSAPI is not supported by the nonblocking driver",
-    ),
-    (
-        "gsslib",
-        "GSSAPI is not supported by the nonblocking driver",
-    ),
-    (
-        "gssdelegation",
-        "GSSAPI is not supported by the nonblocking driver",
-    ),
-    ("replication", "replication connections are not supported"),
-    (
-        "scram_client_key",
-        "it is not supported by the nonblocking driver",
-    ),
-    (
-        "scram_server_key",
-        "it is not supported by the nonblocking driver",
-    ),
-    (
-        "oauth_issuer",
-        "OAuth is not supported by the nonblocking driver",
-    ),
-    (
-        "oauth_client_id",
-        "OAuth is not supported by the nonblocking driver",
-    ),
-    (
-        "oauth_client_secret",
-        "OAuth is not supported by the nonblocking driver",
-    ),
-    (
-        "oauth_scope",
-        "OAuth is not supported by the nonblocking driver",
-    ),
-];
-
-/// Parameters that mean here what they mean to libpq.
-const KNOWN: &[&str] = &[
-    "application_name",
-    "channel_binding",
-    "client_encoding",
-    "connect_timeout",
-    "dbname",
-    "fallback_application_name",
-    "gssencmode",
-    "host",
-    "hostaddr",
-    "keepalives",
-    "keepalives_count",
-    "keepalives_idle",
-    "keepalives_interval",
-    "load_balance_hosts",
-    "options",
-    "password",
-    "port",
-    "ssl",
-    "ssl_min_protocol_version",
-    "sslcert",
-    "sslkey",
-    "sslmode",
-    "sslnegotiation",
-    "sslrootcert",
-    "sslsni",
-    "target_session_attrs",
-    "tcp_user_timeout",
-    "user",
-];
+use tls::Mode;
+pub(crate) use tls::{Roots, TlsSettings, Verify};
 
 /// What to connect with.
 #[derive(Clone)]
@@ -160,39 +32,6 @@ pub(crate) struct PostgresTarget {
     )]
     pub(crate) tls: Option<TlsSettings>,
 }
-
-/// How the server proves who it is, and we.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TlsSettings {
-    pub(crate) verify: Verify,
-    pub(crate) roots: Roots,
-    /// The files of our certificate and its key.
-    pub(crate) client: Option<(PathBuf, PathBuf)>,
-    /// Whether the name of the host is told while the connection is set up.
-    pub(crate) sni: bool,
-    /// Whether TLS 1.2 is refused too.
-    pub(crate) only_1_3: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verify {
-    /// Encryption alone: somebody in the middle is not noticed.
-    Nothing,
-    /// The certificate comes from a trusted authority.
-    Authority,
-    /// And it is for this host.
-    AuthorityAndHost,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Roots {
-    /// Those of the operating system.
-    System,
-    File(PathBuf),
-}
-
-/// Whether this build can encrypt.
-const TLS: bool = cfg!(feature = "rustls");
 
 impl DatabaseUrl {
     /// Takes a PostgreSQL URL or `key=value` string as the nonblocking driver needs it.
@@ -226,27 +65,6 @@ struct Reading {
     no_sni: bool,
     only_1_3: bool,
     bound_to_tls: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    Disable,
-    Prefer,
-    Require,
-    VerifyCa,
-    VerifyFull,
-}
-
-impl Mode {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Disable => "disable",
-            Self::Prefer => "prefer",
-            Self::Require => "require",
-            Self::VerifyCa => "verify-ca",
-            Self::VerifyFull => "verify-full",
-        }
-    }
 }
 
 impl Reading {
@@ -405,7 +223,7 @@ impl Reading {
             ("client_encoding", _) => {
                 self.problem("client_encoding is UTF8 in the nonblocking driver");
             }
-            _ => self.unknown(key),
+            _ => self.problem(parameters::why_not(key)),
         }
     }
 
@@ -416,22 +234,6 @@ impl Reading {
 
     fn session(&mut self, attributes: TargetSessionAttrs) {
         self.config.target_session_attrs(attributes);
-    }
-
-    fn unknown(&mut self, key: &str) {
-        if let Some((_, reason)) = REFUSED.iter().find(|(refused, _)| *refused == key) {
-            return self.problem(format!("{key}: {reason}"));
-        }
-        // The name itself is not shown: a password with a raw `&` ends up here.
-        let nearest = KNOWN
-            .iter()
-            .map(|known| (strsim::jaro_winkler(known, key), known))
-            .filter(|(likeness, _)| *likeness > 0.85)
-            .max_by(|(one, _), (other, _)| one.total_cmp(other));
-        self.problem(match nearest {
-            Some((_, known)) => format!("a parameter of the url is unknown, did you mean {known}?"),
-            None => "a parameter of the url is unknown (its name is not shown, it may be a piece of a password: `&`, `=` and `?` have to be percent-encoded there)".to_owned(),
-        });
     }
 
     fn finish(mut self) -> Result<PostgresTarget, Vec<String>> {
@@ -495,101 +297,6 @@ impl Reading {
         for port in &self.ports {
             self.config.port(port.unwrap_or(5432));
         }
-    }
-
-    fn tls(&mut self) -> Option<TlsSettings> {
-        let system = self.root.as_deref() == Some("system");
-        // libpq's rule: who trusts the whole world's authorities has to look at the name.
-        let default = if system {
-            Mode::VerifyFull
-        } else {
-            Mode::Prefer
-        };
-        let mode = self.mode.unwrap_or(default);
-        let sockets = self
-            .hosts
-            .iter()
-            .filter(|host| host.starts_with('/'))
-            .count();
-        // Sockets are not encrypted, as with libpq.
-        if sockets > 0 && sockets == self.hosts.len() && self.addresses.is_empty() {
-            self.config.ssl_mode(SslMode::Disable);
-            return None;
-        }
-        let demanded = !matches!(mode, Mode::Disable | Mode::Prefer);
-        if demanded && sockets > 0 {
-            self.problem("a list of hosts that holds sockets cannot be encrypted throughout: give each its own url");
-        }
-        if demanded && !TLS {
-            self.problem(format!(
-                "sslmode={} needs TLS, which this build cannot do: switch on the feature `rustls` of diesel-sharded; nothing is sent in the clear",
-                mode.as_str()
-            ));
-        }
-        if self.bound_to_tls && (!demanded || !TLS) {
-            self.problem(
-                "channel_binding=require needs sslmode=require or more, and the feature `rustls`",
-            );
-        }
-        if !demanded {
-            for (there, key) in [
-                (self.root.is_some(), "sslrootcert"),
-                (self.cert.is_some(), "sslcert"),
-                (self.key.is_some(), "sslkey"),
-                (self.direct, "sslnegotiation=direct"),
-            ] {
-                if there {
-                    self.problem(format!(
-                        "{key} has no use with sslmode={}, which goes on without TLS: say sslmode=verify-full",
-                        mode.as_str()
-                    ));
-                }
-            }
-        }
-        if system && mode != Mode::VerifyFull {
-            self.problem("sslrootcert=system needs sslmode=verify-full: anybody can have a certificate of some public authority");
-        }
-        if mode == Mode::VerifyCa && self.root.is_none() {
-            self.problem("sslmode=verify-ca needs sslrootcert: with the system's authorities only verify-full says anything");
-        }
-        let client = match (self.cert.take(), self.key.take()) {
-            (Some(cert), Some(key)) => Some((cert.into(), key.into())),
-            (None, None) => None,
-            _ => {
-                self.problem("sslcert and sslkey go together");
-                None
-            }
-        };
-        if mode == Mode::Disable || !TLS {
-            self.config.ssl_mode(SslMode::Disable);
-            return None;
-        }
-        self.config.ssl_mode(if demanded {
-            SslMode::Require
-        } else {
-            SslMode::Prefer
-        });
-        if self.direct {
-            self.config.ssl_negotiation(SslNegotiation::Direct);
-        }
-        let verify = match mode {
-            // libpq's rule: with authorities at hand, `require` looks at them.
-            Mode::Require if self.root.is_some() => Verify::Authority,
-            Mode::VerifyCa => Verify::Authority,
-            Mode::VerifyFull => Verify::AuthorityAndHost,
-            Mode::Disable | Mode::Prefer | Mode::Require => Verify::Nothing,
-        };
-        let roots = match self.root.take() {
-            Some(file) if !system => Roots::File(file.into()),
-            _ => Roots::System,
-        };
-        Some(TlsSettings {
-            verify,
-            roots,
-            client,
-            sni: !self.no_sni,
-            only_1_3: self.only_1_3,
-        })
     }
 }
 
