@@ -128,3 +128,27 @@ impl<C: AsyncNodeConnection> fmt::Debug for ManagerBuilder<C> {
             .finish_non_exhaustive()
     }
 }
+
+impl<C: AsyncNodeConnection> AsyncShardedConnectionManager<C> {
+    /// Another manager for the same databases, for tests: each node's pool is one connection that
+    /// lives in a test transaction, so nothing that is done through it is ever committed.
+    ///
+    /// Give it to the code under test in place of the real one: handlers write through it, the test
+    /// reads through it, and when it is dropped nothing is left. `transaction_on` opens savepoints,
+    /// `after_commit` runs when they are released. What cannot work with one connection per node does
+    /// not: `independent` on the same shard is `WouldDeadlock`, a second thread waits for the first.
+    /// On MySQL a statement of data definition ends the test transaction; migrate before. On PostgreSQL
+    /// a statement that fails outside of `transaction_on` spoils it: what the test has written until
+    /// then is gone, and a new test transaction begins.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`] where what was valid when the topology was made no longer is.
+    pub async fn test_transactions(&self) -> Result<Self, Error> {
+        let options = Options {
+            test_transactions: true,
+            ..self.inner.options.clone()
+        };
+        Self::new(&self.topology().copy()?, options).await
+    }
+}
