@@ -458,23 +458,32 @@ impl<'k> KeyValue<'k> {
     }
 
     /// xxh3-64 of the canonical bytes, without allocating.
-    // Always inlined, so that the length of an integer is a constant to the hash.
     #[inline(always)]
     pub(crate) fn hash(self, seed: u64) -> u64 {
+        let [hash] = self.hashes([seed]);
+        hash
+    }
+
+    /// The hashes with several seeds: the bytes are written once, and read once.
+    // Always inlined, so that the length of an integer is a constant to the hash.
+    #[inline(always)]
+    pub(crate) fn hashes<const S: usize>(self, seeds: [u64; S]) -> [u64; S] {
         /// One more than the payload of an integer or a UUID.
         const SMALL: usize = 17;
         /// Longer keys are rare; from here on the streaming form costs no more.
         const LARGE: usize = 256;
         self.encode(|tag, payload| {
             if payload.len() < SMALL {
-                one_shot::<SMALL>(tag, payload, seed)
+                one_shot::<SMALL, S>(tag, payload, seeds)
             } else if payload.len() < LARGE {
-                one_shot::<LARGE>(tag, payload, seed)
+                one_shot::<LARGE, S>(tag, payload, seeds)
             } else {
-                let mut stream = xxh3::Xxh3::with_seed(seed);
-                stream.update(&[tag]);
-                stream.update(payload);
-                stream.digest()
+                seeds.map(|seed| {
+                    let mut stream = xxh3::Xxh3::with_seed(seed);
+                    stream.update(&[tag]);
+                    stream.update(payload);
+                    stream.digest()
+                })
             }
         })
     }
@@ -482,9 +491,15 @@ impl<'k> KeyValue<'k> {
 
 /// Hashes a tag and a payload of less than `N` bytes as one text.
 #[inline(always)]
-fn one_shot<const N: usize>(tag: u8, payload: &[u8], seed: u64) -> u64 {
+fn one_shot<const N: usize, const S: usize>(tag: u8, payload: &[u8], seeds: [u64; S]) -> [u64; S] {
     let mut text = [0; N];
     text[0] = tag;
     text[1..=payload.len()].copy_from_slice(payload);
-    xxh3::xxh3_64_with_seed(&text[..=payload.len()], seed)
+    let text = &text[..=payload.len()];
+    let mut hashes = [0; S];
+    // A loop is unrolled, where the closure of a `map` becomes a call.
+    for (hash, seed) in hashes.iter_mut().zip(seeds) {
+        *hash = xxh3::xxh3_64_with_seed(text, seed);
+    }
+    hashes
 }

@@ -2,7 +2,7 @@
 
 use std::num::NonZero;
 
-use super::rule::{Spot, spread};
+use super::rule::{Spot, hash_and_spread};
 use crate::key::KeyValue;
 
 #[derive(Clone, Debug)]
@@ -19,9 +19,10 @@ impl Jump {
 
     #[inline(always)]
     pub(super) fn place(&self, key: KeyValue<'_>) -> Spot {
+        let [hash, spread] = hash_and_spread(key);
         Spot {
-            shard: jump_consistent_hash(key.hash(0), self.count.get()) as usize,
-            spread: spread(key),
+            shard: jump_consistent_hash(hash, self.count.get()) as usize,
+            spread,
         }
     }
 }
@@ -42,14 +43,43 @@ impl Jump {
 #[must_use]
 #[inline]
 pub fn jump_consistent_hash(hash: u64, buckets: u32) -> u32 {
-    let mut key = hash;
-    let (mut bucket, mut next) = (0, 0);
-    while next < u64::from(buckets) {
-        bucket = next;
+    let limit = f64::from(buckets);
+    let (mut key, mut bucket) = (hash, 0i64);
+    loop {
         key = key.wrapping_mul(2_862_933_555_777_941_757).wrapping_add(1);
-        let draw = ((key >> 33) + 1) as f64;
-        // The quotient is positive and, for the next bucket to be one, below 2^32.
-        next = ((bucket + 1) as f64 * ((1u64 << 31) as f64 / draw)) as u64;
+        // Signed, like the bucket, since a processor converts signed numbers in one step. The draw
+        // has 31 bits.
+        let draw = ((key >> 33) + 1) as i64 as f64;
+        let next = (bucket + 1) as f64 * ((1u64 << 31) as f64 / draw);
+        // Compared before it is rounded down, which says the same of a whole limit: the conversion
+        // is off the way that decides whether to go on.
+        if next >= limit {
+            return bucket as u32;
+        }
+        bucket = next as i64;
     }
-    bucket as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bucket_is_that_of_the_crate_for_every_size() {
+        let mut hash = 1u64;
+        for round in 0..20_000u32 {
+            hash = hash.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29) ^ u64::from(round);
+            for buckets in [0, 1, 2, 3, 8, 1_000, 1_024, 65_536, 1 << 31] {
+                let theirs = jump_consistent_hash::hash(hash, buckets as usize);
+                assert_eq!(
+                    jump_consistent_hash(hash, buckets),
+                    theirs,
+                    "{hash} {buckets}"
+                );
+            }
+        }
+        for hash in [0, 1, u64::MAX] {
+            assert!(jump_consistent_hash(hash, u32::MAX) < u32::MAX);
+        }
+    }
 }

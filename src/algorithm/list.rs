@@ -9,7 +9,9 @@ use crate::key::{KeyType, KeyValue, NoValue, ShardKey};
 
 #[derive(Clone, Debug)]
 pub(super) struct List {
-    /// Sorted by the hash, which is the spread as well: each key is hashed once.
+    /// Of each entry; rising. Apart from the entries, so that a search reads nothing else.
+    hashes: Box<[u64]>,
+    /// In the order of their hashes, which are the spreads as well: each key is hashed once.
     entries: Box<[Entry]>,
 }
 
@@ -84,14 +86,16 @@ impl List {
         }
         entries.sort_by_key(|entry| entry.hash);
         Some(Self {
+            hashes: entries.iter().map(|entry| entry.hash).collect(),
             entries: entries.into_boxed_slice(),
         })
     }
 
     /// `None` for a key that is not listed.
+    #[inline(always)]
     pub(super) fn place(&self, key: KeyValue<'_>) -> Option<Spot> {
         let hash = spread(key);
-        let first = self.entries.partition_point(|entry| entry.hash < hash);
+        let first = self.hashes.partition_point(|listed| *listed < hash);
         key.encode(|tag, payload| {
             self.entries[first..]
                 .iter()

@@ -83,7 +83,7 @@ impl Range {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     fn owner(&self, key: KeyValue<'_>) -> Option<usize> {
         match &self.line {
             Line::Small(segments) => {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::rule::{Problems, Spot, spread};
+use super::rule::{Problems, Spot, hash_and_spread};
 use crate::key::KeyValue;
 
 /// More points than this make no ring evener, only larger: 48 MiB.
@@ -100,9 +100,10 @@ impl Ring {
 
     #[inline(always)]
     pub(super) fn place(&self, key: KeyValue<'_>) -> Option<Spot> {
+        let [hash, spread] = hash_and_spread(key);
         Some(Spot {
-            shard: self.owner(key.hash(0))?.0,
-            spread: spread(key),
+            shard: self.owner(hash)?.0,
+            spread,
         })
     }
 

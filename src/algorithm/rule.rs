@@ -57,8 +57,16 @@ pub(super) struct Spot {
 /// number says nothing about the shard.
 #[inline(always)]
 pub(super) fn spread(key: KeyValue<'_>) -> u64 {
-    key.hash(1)
+    key.hash(SPREAD_SEED)
 }
+
+/// The hash that decides on the shard, and the [`spread`].
+#[inline(always)]
+pub(super) fn hash_and_spread(key: KeyValue<'_>) -> [u64; 2] {
+    key.hashes([0, SPREAD_SEED])
+}
+
+const SPREAD_SEED: u64 = 1;
 
 /// Why a rule has no place for a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -216,14 +224,28 @@ impl Rule {
         let spot = match &self.algorithm {
             Algorithm::Hash(hash) => hash.place(value),
             Algorithm::Modulo(modulo) => modulo.place(value),
-            _ => self.place_otherwise(value),
+            // Out of line, like everything that the two above do not need: it keeps their way
+            // short. A number travels in registers there, where any other key is in memory.
+            _ => match value {
+                KeyValue::Integer(number) => self.place_integer(number),
+                value => self.place_other(value),
+            },
         }?;
         let shard = self.shards.get(spot.shard)?;
         Some(Placement::new(*shard, spot.spread))
     }
 
-    // Out of line, like everything that the two above do not need: it keeps their way short.
     #[inline(never)]
+    fn place_integer(&self, number: i128) -> Option<Spot> {
+        self.place_otherwise(KeyValue::Integer(number))
+    }
+
+    #[inline(never)]
+    fn place_other(&self, value: KeyValue<'_>) -> Option<Spot> {
+        self.place_otherwise(value)
+    }
+
+    #[inline(always)]
     fn place_otherwise(&self, value: KeyValue<'_>) -> Option<Spot> {
         match &self.algorithm {
             Algorithm::Hash(hash) => hash.place(value),
