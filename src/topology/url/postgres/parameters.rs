@@ -1,7 +1,7 @@
 //! The names of libpq's parameters.
 
 /// Parameters of libpq that are refused here, and what to do instead.
-const REFUSED: &[(&str, &str)] = &[
+pub(super) const REFUSED: &[(&str, &str)] = &[
     (
         "passfile",
         "it is not read: use `password = { file = \"..\" }`",
@@ -99,7 +99,7 @@ const REFUSED: &[(&str, &str)] = &[
 ];
 
 /// Parameters that mean here what they mean to libpq.
-const KNOWN: &[&str] = &[
+pub(super) const KNOWN: &[&str] = &[
     "application_name",
     "channel_binding",
     "client_encoding",

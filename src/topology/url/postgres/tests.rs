@@ -2,8 +2,9 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use tokio_postgres::config::{ChannelBinding, Host, SslMode, TargetSessionAttrs};
+use tokio_postgres::config::{ChannelBinding, Host, SslMode, SslNegotiation, TargetSessionAttrs};
 
+use super::parameters::{KNOWN, REFUSED};
 use super::*;
 
 fn target(url: &str) -> PostgresTarget {
