@@ -367,3 +367,32 @@ impl RowsOf for Fleet {
             .unwrap()
     }
 }
+
+#[test]
+fn tables_are_read_under_the_names_of_their_pattern() {
+    let fleet = Fleet::new(&["a", "b"]);
+    let stage = Stage::new(&format!(
+        "{}[keyspaces.orders]\nshards = [\"b\", \"a\"]\nalgorithm = {{ kind = \"modulo\", count = 2 }}\n\
+         tables = {{ orders = {{ key_column = \"k\", count = 2, pattern = \"t_{{global:02}}_{{name}}\" }} }}\n",
+        shards(["a", "b"].map(|shard| (shard, fleet.url(shard))))
+    ));
+    // Key k: the shard at k mod 2 of the list, part k / 2 mod 2.
+    for (shard, table, key) in [("b", "00", 0), ("b", "01", 2), ("a", "02", 1), ("a", "03", 3)] {
+        fleet
+            .direct(shard)
+            .batch_execute(&format!(
+                "CREATE TABLE t_{table}_orders (k BIGINT); INSERT INTO t_{table}_orders VALUES ({key})"
+            ))
+            .unwrap();
+    }
+    stage.run(&["verify", "orders"]).exits(0);
+    fleet
+        .direct("a")
+        .batch_execute("INSERT INTO t_02_orders VALUES (2), (3)")
+        .unwrap();
+    let found = stage.run(&["verify", "orders"]).exits(3);
+    for told in ["t_02_orders", "t_01_orders", "t_03_orders"] {
+        assert!(found.stdout.contains(told), "{told}: {found:#?}");
+    }
+    assert!(!found.stdout.contains("t_00_orders"), "{found:#?}");
+}

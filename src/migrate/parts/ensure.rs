@@ -40,6 +40,34 @@ impl Migrator {
     /// It works as [`execute`](Self::execute) does: a preflight, each shard's lock, the same options and the
     /// same report, whose [`tables`](ShardReport::tables) say what was made.
     ///
+    /// ```
+    /// # #[cfg(feature = "sqlite")] fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use diesel_sharded::migrate::{Migrator, Options, Source};
+    /// use diesel_sharded::{DateSpec, KeyType, KeyspaceConfig, RuleSpec, Topology};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let migration = folder.path().join("2026-01-01-000000_event");
+    /// # std::fs::create_dir(&migration)?;
+    /// # std::fs::write(migration.join("up.sql"), "CREATE TABLE event (id BIGINT PRIMARY KEY, day DATE)")?;
+    /// let years = DateSpec::new(diesel_sharded::Every::Year).from("2020").until("2999");
+    /// let topology = Topology::builder()
+    ///     .shard("a", folder.path().join("a.sqlite").display().to_string())
+    ///     .keyspace(
+    ///         "events",
+    ///         KeyspaceConfig::new(RuleSpec::date(["a"], years).key(KeyType::Date))
+    ///             .table_by_rule("event", "day"),
+    ///     )
+    ///     .build()?;
+    /// let migrator = Migrator::builder(&topology)
+    ///     .source(Source::folder(folder.path())) // CREATE TABLE event (..)
+    ///     .build()?;
+    /// migrator.run(&Options::new(), &|_| {})?.into_result()?; // this year's table and the next
+    /// let report = migrator.ensure_tables(3, &Options::new(), &|_| {})?.into_result()?;
+    /// assert_eq!(report.shards[0].tables.len(), 2);
+    /// # Ok(()) }
+    /// # #[cfg(not(feature = "sqlite"))] fn main() {}
+    /// ```
+    ///
     /// # Errors
     ///
     /// Those of [`execute`](Self::execute), and [`Error::Config`] where no table is named by dates.

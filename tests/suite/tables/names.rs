@@ -3,10 +3,11 @@
 
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
-use diesel_sharded::{Error, KeyspaceConfig, RuleSpec};
+use diesel_sharded::{DateSpec, Error, KeyType, KeyspaceConfig, RuleSpec};
 
 use super::super::backend::Builder;
 use super::world::{ids_of, orders, parcels};
+
 use super::{Fleet, Manager, NAME};
 
 /// Two shards, `b` before `a` in the list, with two parts of `orders` and `parcels` each. Key k: the
@@ -146,4 +147,90 @@ fn a_row_in_another_table_than_its_own_is_named_by_both() {
         }
         other => panic!("{other}"),
     }
+}
+
+#[test]
+fn tables_by_dates_have_the_names_of_their_pattern_too() {
+    let fleet = Fleet::new(&["a", "b"]);
+    // In turn: December to the one, January to the other.
+    let months = DateSpec::monthly().from("2023-12").until("2024-02");
+    let keyspace = KeyspaceConfig::new(RuleSpec::date(["a", "b"], months).key(KeyType::Date))
+        .table("parcels", "day", 1)
+        .table_pattern("parcels", "p{date}_{name}");
+    let shards = fleet.builder().keyspace("k", keyspace).build().unwrap();
+    let targets = shards.topology().physical_tables("k").unwrap();
+    let mut tables = Vec::new();
+    for target in &targets {
+        for table in &target.tables {
+            fleet
+                .direct(target.shard.as_str())
+                .batch_execute(&format!(
+                    "CREATE TABLE {table} (id BIGINT PRIMARY KEY, user_id BIGINT NOT NULL, order_id BIGINT NOT NULL)"
+                ))
+                .unwrap();
+            tables.push(table.as_str());
+        }
+    }
+    tables.sort_unstable();
+    assert_eq!(tables, ["p202312_parcels", "p202401_parcels"]);
+    let keyspace = shards.keyspace("k").unwrap();
+    for (id, day) in [(1_i64, "2023-12-31"), (2, "2024-01-01"), (3, "2023-12-01")] {
+        let key = KeyType::Date.parse_key(day).unwrap();
+        keyspace
+            .transaction_for(&key, |conn| {
+                diesel::insert_into(parcels::table)
+                    .values((
+                        parcels::id.eq(id),
+                        parcels::user_id.eq(0),
+                        parcels::order_id.eq(0),
+                    ))
+                    .execute(conn)?;
+                conn.batch_execute("UPDATE parcels SET order_id = parcels.order_id + 1")?;
+                parcels::table.find(id).select(parcels::order_id).first::<i64>(conn)
+            })
+            .unwrap();
+    }
+    for target in &targets {
+        let table = &target.tables[0];
+        let expected: &[i64] = if table.contains("2023") { &[1, 3] } else { &[2] };
+        assert_eq!(ids_of(&mut fleet.direct(target.shard.as_str()), table), expected);
+    }
+}
+
+#[test]
+fn one_database_of_several_shards_gets_the_tables_of_all() {
+    use diesel_sharded::migrate::{Migrator, Options, Source};
+    let fleet = Fleet::new(&["a"]);
+    let keyspace = KeyspaceConfig::new(RuleSpec::modulo(["a", "b"]))
+        .table("orders", "user_id", 2)
+        .table_pattern("orders", "{name}_{global}");
+    let other = KeyspaceConfig::new(RuleSpec::modulo(["b"])).table("parcels", "user_id", 2);
+    let topology = diesel_sharded::Topology::builder()
+        .shared_database(true)
+        .shard("a", fleet.url("a"))
+        .shard("b", fleet.url("a"))
+        .keyspace("k", keyspace)
+        .keyspace("l", other)
+        .build()
+        .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join("2026-01-01-000000_tables");
+    std::fs::create_dir(&own).unwrap();
+    std::fs::write(
+        own.join("up.sql"),
+        "CREATE TABLE orders (id BIGINT PRIMARY KEY, user_id BIGINT NOT NULL);
+         CREATE INDEX ix_user ON orders (user_id);
+         CREATE TABLE parcels (id BIGINT PRIMARY KEY);",
+    )
+    .unwrap();
+    let migrator = Migrator::builder(&topology)
+        .source(Source::folder(folder.path()))
+        .build()
+        .unwrap();
+    let ran = migrator.run(&Options::new(), &|_| {}).unwrap();
+    assert_eq!(ran.into_result().unwrap().shards.len(), 1);
+    for table in ["orders_0", "orders_1", "orders_2", "orders_3", "parcels_0", "parcels_1"] {
+        assert_eq!(ids_of(&mut fleet.direct("a"), table), [0; 0]);
+    }
+    assert!(migrator.status(&Options::new()).unwrap().is_up_to_date());
 }
