@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use super::normalize::Steps;
 use super::point::{Point, point};
 use super::rule::{Problems, Spot, spread};
+use super::sorted_hashes::SortedHashes;
 use crate::key::{KeyType, KeyValue, NoValue, ShardKey};
 
 #[derive(Clone, Debug)]
 pub(super) struct List {
-    /// Of each entry; rising. Apart from the entries, so that a search reads nothing else.
-    hashes: Box<[u64]>,
+    /// Of each entry. Apart from the entries, so that a search reads nothing else.
+    hashes: SortedHashes,
     /// In the order of their hashes, which are the spreads as well: each key is hashed once.
     entries: Box<[Entry]>,
 }
@@ -86,7 +87,7 @@ impl List {
         }
         entries.sort_by_key(|entry| entry.hash);
         Some(Self {
-            hashes: entries.iter().map(|entry| entry.hash).collect(),
+            hashes: SortedHashes::new(entries.iter().map(|entry| entry.hash).collect()),
             entries: entries.into_boxed_slice(),
         })
     }
@@ -95,7 +96,7 @@ impl List {
     #[inline(always)]
     pub(super) fn place(&self, key: KeyValue<'_>) -> Option<Spot> {
         let hash = spread(key);
-        let first = self.hashes.partition_point(|listed| *listed < hash);
+        let first = self.hashes.first_from(hash);
         key.encode(|tag, payload| {
             self.entries[first..]
                 .iter()

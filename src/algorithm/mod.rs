@@ -25,6 +25,7 @@ mod range;
 mod ring;
 mod rule;
 mod segments;
+mod sorted_hashes;
 mod spec;
 #[cfg(test)]
 mod tests;

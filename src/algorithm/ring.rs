@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::rule::{Problems, Spot, hash_and_spread};
+use super::sorted_hashes::SortedHashes;
 use crate::key::KeyValue;
 
 /// More points than this make no ring evener, only larger: 48 MiB.
@@ -12,14 +13,10 @@ const MAX_POINTS: u64 = 1 << 22;
 
 #[derive(Clone, Debug)]
 pub(super) struct Ring {
-    /// Sorted. Apart from the owners, so that a search reads nothing else.
-    points: Box<[u64]>,
+    /// Apart from the owners, so that a search reads nothing else.
+    points: SortedHashes,
     /// The position in the list of shards of each point's owner.
     owners: Box<[u32]>,
-    /// Where the points begin whose highest bits are at least this position in the index. A search
-    /// starts there and looks at two points on average, instead of at one per doubling.
-    index: Box<[u32]>,
-    shift: u32,
     pub(super) per_weight: u32,
     /// The weight of each shard, in the order of the list.
     pub(super) weights: Box<[u32]>,
@@ -81,18 +78,9 @@ impl Ring {
         // Where two points meet, the name decides and not the position in the list.
         ring.sort_unstable_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
         ring.dedup_by_key(|(point, ..)| *point);
-        let bits = (ring.len() as u64).ilog2().max(1);
-        let shift = u64::BITS - bits;
-        let mut index = Vec::with_capacity(1 << bits);
-        for slot in 0..1u64 << bits {
-            let first = ring.partition_point(|(point, ..)| *point >> shift < slot);
-            index.push(first as u32);
-        }
         Some(Self {
-            points: ring.iter().map(|(point, ..)| *point).collect(),
+            points: SortedHashes::new(ring.iter().map(|(point, ..)| *point).collect()),
             owners: ring.iter().map(|(.., position)| *position).collect(),
-            index: index.into_boxed_slice(),
-            shift,
             per_weight,
             weights,
         })
@@ -111,10 +99,9 @@ impl Ring {
     /// or the first of all.
     #[inline]
     pub(super) fn owner(&self, hash: u64) -> Option<(usize, u64)> {
-        let start = *self.index.get((hash >> self.shift) as usize)? as usize;
-        let ahead = self.points[start..].iter().position(|point| *point >= hash);
-        let at = ahead.map_or(0, |ahead| start + ahead);
-        Some((*self.owners.get(at)? as usize, *self.points.get(at)?))
+        let first = self.points.first_from(hash);
+        let at = if first < self.owners.len() { first } else { 0 };
+        Some((*self.owners.get(at)? as usize, self.points.get(at)?))
     }
 }
 
