@@ -18,7 +18,6 @@ pub struct TablePlace {
 }
 
 /// What came of one physical table in `for_each_table`.
-#[cfg(feature = "r2d2")]
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct TableResult<T, E> {
@@ -28,7 +27,6 @@ pub struct TableResult<T, E> {
     pub result: Result<T, E>,
 }
 
-#[cfg(feature = "r2d2")]
 impl<T, E> TableResult<T, E> {
     pub(crate) fn new(place: TablePlace, result: Result<T, E>) -> Self {
         Self { place, result }
@@ -59,6 +57,17 @@ impl KeyspaceRef {
                 count(entry, table).map_err(|reason| unknown_table(entry, number, reason))?;
             at(snapshot, entry, shard, number, count)
         })
+    }
+
+    /// The same with the route to each.
+    #[cfg(feature = "bb8")]
+    pub(crate) fn located_tables(
+        &self,
+        table: &str,
+    ) -> Result<Vec<(TablePlace, Result<Located, Error>)>, Error> {
+        let places = self.table_places(table)?.into_iter();
+        let at = |place: TablePlace| self.table_at(Some(table), place.shard.as_str(), place.number);
+        Ok(places.map(|place| (place, at(place))).collect())
     }
 
     /// All physical tables of a logical one, by shard and number.
@@ -102,6 +111,7 @@ fn at(
     at.tables = entry.has_tables.then_some(TableNumbers {
         keyspace: entry.name,
         which: Which::Number { number, count },
+        placed_by: entry.placed_by(),
     });
     Ok(at)
 }

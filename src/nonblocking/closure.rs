@@ -29,6 +29,27 @@ where
     type Fut = Fut;
 }
 
+/// The same for an async closure with two arguments.
+#[diagnostic::on_unimplemented(
+    message = "an async closure is wanted here",
+    label = "write `async |conn, place| {{ .. }}`",
+    note = "its future must be `Send`: no `Rc`, no route guard and no lock guard may live across an `.await` in it"
+)]
+pub trait SendAsyncFn2<T, U, R>:
+    AsyncFnOnce(T, U) -> R + FnOnce(T, U) -> <Self as SendAsyncFn2<T, U, R>>::Fut
+{
+    /// The closure's future.
+    type Fut: Future<Output = R>;
+}
+
+impl<F, T, U, Fut, R> SendAsyncFn2<T, U, R> for F
+where
+    F: AsyncFnOnce(T, U) -> R + FnOnce(T, U) -> Fut,
+    Fut: Future<Output = R>,
+{
+    type Fut = Fut;
+}
+
 /// The same for an async closure without arguments.
 #[diagnostic::on_unimplemented(
     message = "an async closure is wanted here",

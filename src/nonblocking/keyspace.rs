@@ -4,17 +4,18 @@ use std::fmt;
 use std::ops::RangeBounds;
 
 use super::backend::AsyncNodeConnection;
-use super::closure::{SendAsyncFn, SendAsyncFn0};
+use super::closure::{SendAsyncFn, SendAsyncFn0, SendAsyncFn2};
 use super::connection::AsyncShardedConnection;
 use super::manager::AsyncShardedConnectionManager;
 use super::transaction::TransactionBuilder;
 use crate::algorithm::{Explanation, Fingerprint, Placement};
-use crate::driver::TablePlace;
 use crate::driver::keyspace::{GroupedByPlacement, KeyspaceRef};
+use crate::driver::{TablePlace, TableResult};
 use crate::error::Error;
 use crate::key::{HasShardKey, ToShardKey};
 use crate::name::{KeyspaceName, ShardName};
-use crate::route::Route;
+use crate::route::{Located, Route, in_route, into_caller};
+use crate::telemetry;
 use crate::topology::{BucketMap, Grouped, RangeTarget};
 
 /// A set of shards over which one rule spreads rows by their shard key.
@@ -317,6 +318,72 @@ impl<C: AsyncNodeConnection> Keyspace<C> {
     /// [`Error::UnknownTable`] where the keyspace has no such table.
     pub fn table_places(&self, table: impl AsRef<str>) -> Result<Vec<TablePlace>, Error> {
         self.keyspace.table_places(table.as_ref())
+    }
+
+    /// Runs an async closure once for each physical table of a logical one, on every shard of the
+    /// keyspace: one after the other, by shard and number, each with a connection of its own. All of them
+    /// are visited whatever becomes of the others, and the answer says what came of each. The closure is
+    /// run more than once, each time as a fresh clone, hence `Clone`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownTable`] where the keyspace has no such table; what went wrong with one table is
+    /// in its [`TableResult`].
+    pub fn for_each_table<'a, N, T, E, F>(
+        &'a self,
+        table: N,
+        f: F,
+    ) -> impl Future<Output = Result<Vec<TableResult<T, E>>, Error>> + Send + use<'a, C, N, T, E, F>
+    where
+        N: AsRef<str>,
+        T: Send + 'a,
+        E: From<diesel::result::Error> + Send + 'a,
+        for<'r> F: AsyncFnOnce(&'r mut AsyncShardedConnection<C>, TablePlace) -> Result<T, E>
+            + SendAsyncFn2<&'r mut AsyncShardedConnection<C>, TablePlace, Result<T, E>, Fut: Send>
+            + Clone
+            + Send
+            + 'a,
+    {
+        let tables = self.keyspace.located_tables(table.as_ref());
+        async move {
+            let f = f;
+            let mut results = Vec::new();
+            for (place, at) in tables? {
+                let result = self.on_one_table(at, place, f.clone()).await;
+                results.push(TableResult::new(place, result));
+            }
+            Ok(results)
+        }
+    }
+
+    fn on_one_table<'a, T, E, F>(
+        &'a self,
+        at: Result<Located, Error>,
+        place: TablePlace,
+        f: F,
+    ) -> impl Future<Output = Result<T, E>> + Send + use<'a, C, T, E, F>
+    where
+        T: Send + 'a,
+        E: From<diesel::result::Error> + Send + 'a,
+        for<'r> F: AsyncFnOnce(&'r mut AsyncShardedConnection<C>, TablePlace) -> Result<T, E>
+            + SendAsyncFn2<&'r mut AsyncShardedConnection<C>, TablePlace, Result<T, E>, Fut: Send>
+            + Send
+            + 'a,
+    {
+        let topology = self.manager.topology().id();
+        async move {
+            let routed = at.and_then(|at| {
+                in_route(topology, at, async move {
+                    let f = f;
+                    let mut conn = self.manager.get().await.map_err(into_caller)?;
+                    f(&mut conn, place).await
+                })
+            });
+            routed
+                .inspect_err(telemetry::refused)
+                .map_err(into_caller)?
+                .await
+        }
     }
 
     /// Sorts items by the physical tables of their key, each group with the route to it: for one batch

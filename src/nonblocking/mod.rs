@@ -16,6 +16,7 @@ mod node;
 mod outer;
 mod reload;
 mod retry;
+mod save_changes;
 mod slot;
 mod statement;
 mod transaction;
@@ -23,7 +24,7 @@ mod transaction_manager;
 
 pub use backend::{AsyncNodeConnection, CommitRefused};
 pub use builder::ManagerBuilder;
-pub use closure::{SendAsyncFn, SendAsyncFn0};
+pub use closure::{SendAsyncFn, SendAsyncFn0, SendAsyncFn2};
 pub use connection::AsyncShardedConnection;
 pub use keyspace::Keyspace;
 pub use manager::AsyncShardedConnectionManager;
@@ -37,5 +38,5 @@ pub use transaction_manager::ShardedTm;
 
 pub use crate::driver::{
     BindValue, GroupedByPlacement, IdentityRow, Isolation, NodeInfo, NodeStatus, Outcome,
-    QueryText, ShardedTmState, Status, TablePlace, TransactionProbe,
+    QueryText, ShardedTmState, Status, TablePlace, TableResult, TransactionProbe,
 };

@@ -5,16 +5,12 @@ use std::fs;
 use std::path::Path;
 
 /// What one driver has and the other has not, each with its reason.
-const ONE_SIDED: [(&str, &str, &str); 5] = [
-    ("keyspace.rs", "for_each_table", JOB),
+const ONE_SIDED: [(&str, &str, &str); 4] = [
     ("direct.rs", "connect_node", TOOL),
     ("direct.rs", "ping_node", TOOL),
     ("verify.rs", "verify", TOOL),
     ("verify.rs", "find_key", TOOL),
 ];
-
-const JOB: &str =
-    "for jobs that go through tables one after the other; async code loops over `table_places`";
 
 const TOOL: &str = "a function of a topology, not of a manager: for tools that go through databases \
                     one after the other and have no runtime";

@@ -4,7 +4,7 @@
 use diesel::connection::SimpleConnection as _;
 use diesel::prelude::*;
 use diesel_async::{AsyncConnection, RunQueryDsl, SimpleAsyncConnection};
-use diesel_sharded::{Error, KeyspaceConfig, RuleSpec};
+use diesel_sharded::{Error, KeyspaceConfig, RuleSpec, Topology};
 use futures_util::TryStreamExt;
 
 use super::{Fleet, builder};
@@ -188,4 +188,146 @@ fn tables_are_named_by_their_pattern() {
         let found: Vec<i64> = rows.into_iter().map(|row| row.id).collect();
         assert_eq!(found, expected);
     }
+}
+
+diesel::table! {
+    #[sql_name = "items"]
+    changed (id) {
+        id -> BigInt,
+        note -> Nullable<Text>,
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Queryable, Identifiable, AsChangeset)]
+#[diesel(table_name = changed)]
+struct Item {
+    id: i64,
+    note: Option<String>,
+}
+
+#[test]
+fn save_changes_goes_to_the_table_of_the_key() {
+    let fleet = fleet();
+    for part in 0..2 {
+        let conn = &mut fleet.direct("a");
+        conn.batch_execute(&format!("INSERT INTO items_{part} (id, note) VALUES ({}, 'old')", 2 * part))
+            .unwrap();
+    }
+    let shards = builder(&fleet, pool(1)).keyspace("k", keyspace()).build();
+    spawned(async move {
+        let shards = shards.await.unwrap();
+        let keys = shards.keyspace("k").unwrap();
+        for id in [0_i64, 2] {
+            let item = Item {
+                id,
+                note: Some(format!("of {id}")),
+            };
+            let saved: Item = keys
+                .transaction_for(&id, async |conn| {
+                    diesel_async::SaveChangesDsl::save_changes(&item, conn).await
+                })
+                .await
+                .unwrap();
+            assert_eq!(saved, item);
+        }
+        // Without a route that means tables it is refused like any other.
+        let item = Item {
+            id: 0,
+            note: Some("lost".to_owned()),
+        };
+        let mut conn = shards.get_on("a").await.unwrap();
+        let refused: QueryResult<Item> =
+            diesel_async::SaveChangesDsl::save_changes(&item, &mut conn).await;
+        let error = refused.unwrap_err();
+        assert!(matches!(ours(&error), Error::NoTableRoute { .. }), "{error:?}");
+    });
+    assert_eq!(fleet.rows("a"), [0; 0], "the plain table");
+}
+
+#[test]
+fn each_table_is_visited_once_whatever_becomes_of_the_others() {
+    let fleet = fleet();
+    let shards = builder(&fleet, pool(1)).keyspace("k", keyspace()).build();
+    spawned(async move {
+        let shards = shards.await.unwrap();
+        let keys = shards.keyspace("k").unwrap();
+        let added = keys
+            .for_each_table("items", async |conn, place| {
+                let id = i64::from(place.number) * 10 + i64::from(place.shard.as_str() == "b");
+                diesel::insert_into(items::table)
+                    .values((items::id.eq(id), items::note.eq("items")))
+                    .execute(conn)
+                    .await?;
+                if (place.shard.as_str(), place.number) == ("a", 1) {
+                    return Err(diesel::result::Error::RollbackTransaction);
+                }
+                let ids: Vec<i64> = items::table.select(items::id).load(conn).await?;
+                Ok(ids)
+            })
+            .await
+            .unwrap();
+        let found: Vec<_> = added
+            .into_iter()
+            .map(|each| (each.place.shard.to_string(), each.place.number, each.result.ok()))
+            .collect();
+        let expected = [
+            ("a", 0, Some(vec![0])),
+            ("a", 1, None),
+            ("b", 0, Some(vec![1])),
+            ("b", 1, Some(vec![11])),
+        ];
+        assert_eq!(
+            found,
+            expected.map(|(shard, number, ids)| (shard.to_owned(), number, ids))
+        );
+        let unknown = keys
+            .for_each_table("nothing", async |_, _| Ok::<_, Error>(()))
+            .await;
+        assert!(matches!(unknown, Err(Error::UnknownTable { .. })));
+    });
+    for shard in ["a", "b"] {
+        assert_eq!(fleet.rows(shard), [0; 0], "the plain table of {shard}");
+    }
+}
+
+#[test]
+fn what_the_statement_does_not_show_and_what_is_stale_is_refused() {
+    let fleet = fleet();
+    for part in 2..4 {
+        let table = format!("CREATE TABLE items_{part} (id BIGINT PRIMARY KEY, note VARCHAR(60))");
+        fleet.direct("a").batch_execute(&table).unwrap();
+    }
+    let shards = builder(&fleet, pool(2)).keyspace("k", keyspace()).build();
+    let twice = ["a", "b"]
+        .into_iter()
+        .fold(Topology::builder(), |topology, shard| {
+            topology.shard(shard, fleet.url(shard))
+        })
+        .pool(pool(2))
+        .keyspace(
+            "k",
+            KeyspaceConfig::new(RuleSpec::modulo(["a", "b"])).table("items", "id", 4),
+        );
+    spawned(async move {
+        let shards = shards.await.unwrap();
+        let keys = shards.keyspace("k").unwrap();
+        let mut held = keys.get(&4_i64).await.unwrap();
+        let unknown = held.batch_execute("INSERT INTO items VALUES (4, 'x')").await;
+        let error = unknown.unwrap_err();
+        assert!(matches!(ours(&error), Error::UnreadableShardKey { .. }), "{error:?}");
+        let before = keys.route(&4_i64).unwrap();
+        shards
+            .reload_with(|_| twice.accept_placement("k"))
+            .await
+            .unwrap();
+        let count: i64 = items::table.count().get_result(&mut held).await.unwrap();
+        assert_eq!(count, 0);
+        let inside = async {
+            let mut fresh = shards.get().await?;
+            Ok::<_, Error>(items::table.count().get_result::<i64>(&mut fresh).await)
+        };
+        use diesel_sharded::FutureExt as _;
+        let stale = inside.with_route(before).await.unwrap().unwrap_err();
+        assert!(matches!(ours(&stale), Error::StaleRoute { .. }), "{stale:?}");
+    });
 }
