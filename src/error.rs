@@ -239,6 +239,33 @@ pub enum Error {
         routed: Box<str>,
     },
 
+    /// A new row of a sharded table does not show its shard key, so it cannot be said which table it
+    /// belongs to: the key column is not named, or given by an expression. Nothing was sent.
+    #[error(
+        "the shard key of a new row of {table} cannot be read off the statement (shard {shard}): under a route by key name the column {column} and give it a literal or a bind, or take it over from the key column of a table that is split alike; or go by number (`on_table(..)`)"
+    )]
+    UnreadableShardKey {
+        /// The shard of the connection.
+        shard: ShardName,
+        /// The logical name of the table.
+        table: String,
+        /// Its key column.
+        column: String,
+    },
+
+    /// A reload has changed how the keyspace is placed, or its tables, between the making of the route and
+    /// the checkout of the connection: a table number of the one means another table to the other. Nothing
+    /// was sent.
+    #[error(
+        "keyspace {keyspace} was changed by a reload between the making of the route and the checkout of the connection (shard {shard}): make the route anew, and check out another connection"
+    )]
+    StaleRoute {
+        /// The shard of the connection.
+        shard: ShardName,
+        /// The keyspace.
+        keyspace: KeyspaceName,
+    },
+
     /// A statement names two sharded tables whose numbers do not move together. Nothing was sent.
     #[error(
         "{one} and {other} are not split alike (same keyspace, same count), so rows of one key are not in tables of one number: they cannot be named in one statement (shard {shard})"
@@ -415,6 +442,8 @@ impl Error {
             | Self::NoTableRoute { shard, .. }
             | Self::ShardKeyUpdate { shard, .. }
             | Self::WrongTable { shard, .. }
+            | Self::UnreadableShardKey { shard, .. }
+            | Self::StaleRoute { shard, .. }
             | Self::UnboundTables { shard, .. }
             | Self::Unrewritable { shard, .. }
             | Self::ShardReadOnly { shard, .. }

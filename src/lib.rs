@@ -146,6 +146,7 @@ pub mod fuzzing {
         let numbers = TableNumbers {
             keyspace: KeyspaceName::intern("orders"),
             which: Which::Spread(3),
+            placed_by: samples::PLACED_BY,
         };
         invariant::check(&samples::set(dialect), numbers, text);
     }

@@ -65,6 +65,13 @@ impl Fingerprint {
         names.write_lines(&mut text, rule);
         Self(xxh3_128(text.as_bytes()))
     }
+
+    /// Half of it: enough to tell apart what one process has had in force.
+    #[cfg(any(feature = "r2d2", feature = "bb8"))]
+    pub(crate) fn half(self) -> u64 {
+        // The lower half is meant.
+        self.0 as u64
+    }
 }
 
 impl fmt::Display for Fingerprint {

@@ -27,13 +27,19 @@ use crate::topology::{Topology, UrlKind};
 impl<C: NodeConnection> SimpleConnection for ShardedConnection<C> {
     fn batch_execute(&mut self, query: &str) -> QueryResult<()> {
         let in_transaction = self.tm.depth() > 0;
-        let Ready { slot, numbers, .. } = self.ready_with_tables()?;
+        let Ready {
+            slot,
+            numbers,
+            topology,
+        } = self.ready_with_tables()?;
         let plan = if slot.tables.is_needed() {
-            slot.tables.plan_text(slot.notes.shard, numbers, query)?
+            let shard = slot.notes.shard;
+            let check = |check: &dyn Fn(&_) -> _| topology.with_current(check);
+            slot.tables.plan_text(shard, numbers, query, check)?
         } else {
             None
         };
-        let query = plan.as_ref().map_or(query, |plan| plan.text.as_str());
+        let query = plan.as_ref().map_or(query, |plan| &*plan.text);
         let result = slot.conn.batch_execute(query);
         if slot.notes.kind == UrlKind::Mysql {
             take_text(slot, TextEffect::of(query), in_transaction);
@@ -107,9 +113,10 @@ impl<C: NodeConnection> Connection for ShardedConnection<C> {
         if slot.tables.is_needed()
             && let Some(plan) = plan(slot, topology, numbers, source)?
         {
+            let (_scope, query) = plan.numbered(source);
             return slot
                 .conn
-                .execute_returning_count(&plan.of(source))
+                .execute_returning_count(&query)
                 .map_err(|error| slot.failed(error));
         }
         slot.conn
@@ -185,7 +192,10 @@ where
         let (conn, noter) = slot.split();
         let rows = match plan {
             None => LoadConnection::<B>::load(conn, source),
-            Some(plan) => LoadConnection::<B>::load(conn, plan.of(source)),
+            Some(plan) => {
+                let (_scope, query) = plan.numbered(source);
+                LoadConnection::<B>::load(conn, query)
+            }
         };
         match rows {
             Ok(rows) => Ok(ShardedCursor { rows, noter }),

@@ -70,8 +70,9 @@ pub(crate) mod postgres {
     struct OnlyBuiltIn;
 
     impl PgMetadataLookup for OnlyBuiltIn {
-        fn lookup_type(&mut self, _: &str, _: Option<&str>) -> PgTypeMetadata {
-            PgTypeMetadata::new(0, 0)
+        fn lookup_type(&mut self, name: &str, _: Option<&str>) -> PgTypeMetadata {
+            // Of an extension, and sent like text.
+            PgTypeMetadata::new(if name == "citext" { 25 } else { 0 }, 0)
         }
     }
 

@@ -9,6 +9,7 @@ pub(crate) mod connect;
 pub(crate) mod fleet;
 mod hooks;
 pub(crate) mod identity;
+mod kept_texts;
 pub(crate) mod keyspace;
 pub(crate) mod node;
 pub(crate) mod node_set;
@@ -26,6 +27,7 @@ mod transaction_state;
 #[cfg(feature = "r2d2")]
 pub(crate) mod verify;
 mod watch;
+mod written_keys;
 
 pub use begin::Isolation;
 pub(crate) use begin::{Begin, BeginOptions};
@@ -41,9 +43,7 @@ pub(crate) use probe::probe;
 pub(crate) use retry::pauses;
 pub(crate) use room::{NodeHealth, Room};
 pub use status::{NodeStatus, Status};
-pub use table_places::TablePlace;
-#[cfg(feature = "r2d2")]
-pub use table_places::TableResult;
+pub use table_places::{TablePlace, TableResult};
 pub(crate) use tables::{Plan, Rewriter, raw_under_table_route};
 pub(crate) use text::TextEffect;
 pub use transaction_state::{Outcome, ShardedTmState};

@@ -9,6 +9,7 @@ use diesel::result::Error as DieselError;
 use super::NodeHealth;
 use super::connect::Failed;
 use super::identity::{self, IdentityRow};
+use super::kept_texts::TextMeter;
 use crate::error::{Error, UnavailableCause};
 use crate::name::{Role, ShardName, WorkloadName};
 use crate::replica::{Circuit, Failure, Opened, Verdict, connect_cause};
@@ -37,6 +38,8 @@ pub(crate) struct NodeState {
     pub(crate) health: Arc<NodeHealth>,
     pub(crate) meters: NodeMeters,
     pub(crate) waiters: AtomicUsize,
+    /// What its connections remember of statements over sharded tables.
+    pub(crate) table_texts: Arc<TextMeter>,
     circuit: Mutex<Circuit>,
     /// What the database is compared with; of the state of the topology that the node belongs to, which
     /// is not in force yet while the node proves itself.
@@ -75,6 +78,7 @@ impl NodeState {
             settings,
             health: Arc::default(),
             waiters: AtomicUsize::new(0),
+            table_texts: Arc::default(),
             circuit: Mutex::default(),
             expected: Mutex::new(expected),
             verified: AtomicBool::new(false),

@@ -39,6 +39,10 @@ pub struct NodeStatus {
     pub max_size: u32,
     /// Callers that wait for a connection.
     pub waiting: usize,
+    /// Prepared statements over sharded tables that its open connections keep, all together.
+    pub table_statements: usize,
+    /// Bytes of texts and templates over sharded tables that its open connections keep.
+    pub table_text_bytes: usize,
     /// Why the node is taken to be down, if it is.
     pub down: Option<UnavailableCause>,
 }
@@ -48,6 +52,7 @@ impl NodeStatus {
         let state = node.state();
         let (connections, idle) = node.counts();
         let waiting = state.waiters.load(Ordering::Relaxed);
+        let (table_statements, table_text_bytes) = state.table_texts.read();
         state.meters.pool_state(connections, idle, waiting);
         Self {
             shard: state.shard(),
@@ -58,6 +63,8 @@ impl NodeStatus {
             idle,
             max_size: state.settings.max_size,
             waiting,
+            table_statements,
+            table_text_bytes,
             down: state.down(),
         }
     }

@@ -1,33 +1,31 @@
 //! The rewriter of one physical connection: from a query to the text for the tables of the route.
 //!
-//! What was found out about a text is kept with the connection, so that only the first use of a query
-//! costs more than a look-up. Both what is kept and how many prepared statements come of it is bounded.
+//! What was found out about a text is kept with the connection, and so are the texts for the tables of a
+//! route, so that only the first use of a query costs more than a look-up. Both what is kept and how many
+//! prepared statements come of it is bounded.
 
 use std::any::TypeId;
-use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use diesel::QueryResult;
-use xxhash_rust::xxh3::xxh3_64;
 
 use super::binds::{BindValue, QueryText};
+use super::kept_texts::{KeptTexts, LONGEST, Metered, TextMeter};
+use super::written_keys::WrittenKeys;
 use crate::error::Error;
-use crate::key::{KeyType, ShardKey};
-use crate::name::ShardName;
+use crate::name::{KeyspaceName, ShardName};
 use crate::rewrite::{
-    Analysis, KeyUse, KeyWrite, Origin, Refusal, Rewritten, ShardedTable, TableNumbers, TableSet,
-    Template, Which, Written, analyze,
+    Analysis, Origin, Parts, Refusal, Rewritten, TableNumbers, TableSet, Template, TextId,
+    TextScope, analyze,
 };
 use crate::telemetry;
 use crate::topology::Snapshot;
 
 /// How many bytes of templates a connection keeps; where there are more it starts anew.
 const KEPT_BYTES: usize = 512 * 1024;
-
-/// Texts longer than this are read again each time: batch inserts, of which no two are alike.
-const KEPT_TEXT: usize = 16 * 1024;
 
 /// How much of a statement an error repeats.
 const EXCERPT: usize = 120;
@@ -37,36 +35,52 @@ const EXCERPT: usize = 120;
 pub(crate) struct Rewriter {
     set: Option<Arc<TableSet>>,
     /// Queries of fixed text, by their type.
-    by_type: HashMap<TypeId, Arc<Known>>,
-    by_text: HashMap<Box<str>, Arc<Known>>,
+    by_type: HashMap<TypeId, Known, BuildHasherDefault<IdHasher>>,
+    by_text: HashMap<Box<str>, Known>,
     kept_bytes: usize,
-    /// Hashes of the rewritten texts that may be prepared for good.
-    prepared: HashSet<u64>,
-    /// The most of those.
-    limit: usize,
+    texts: KeptTexts,
+    metered: Metered,
 }
 
 /// What is known about a text.
-struct Known {
+struct Found {
     /// `None`: it is sent as it is.
     template: Option<Template>,
     /// Diesel would keep a prepared statement of it.
     cacheable: bool,
+    /// The keyspace and the count of its tables, where they have numbers and all the same one.
+    split: Option<(KeyspaceName, u32)>,
+}
+
+/// The same with the texts that have come of it.
+struct Known {
+    found: Arc<Found>,
+    /// The texts that are kept prepared, by the number of the tables.
+    filled: Vec<Option<Filled>>,
+}
+
+#[derive(Clone)]
+struct Filled {
+    text: Arc<str>,
+    id: Option<TextId>,
 }
 
 /// A text for the tables of a route.
 pub(crate) struct Plan {
-    pub(crate) text: String,
+    pub(crate) text: Arc<str>,
     /// Whether a prepared statement of it may be kept.
-    pub(crate) keep: bool,
-    known: Arc<Known>,
-    set: Arc<TableSet>,
+    keep: bool,
+    id: Option<TextId>,
+    /// Where it writes shard keys.
+    writes: Option<(Arc<Found>, Arc<TableSet>)>,
 }
 
 impl Rewriter {
-    /// Sets how many prepared statements of rewritten texts the connection may keep.
-    pub(crate) fn limit_prepared(&mut self, limit: u32) {
-        self.limit = limit as usize;
+    /// Sets how many prepared statements of rewritten texts the connection may keep, and where it tells
+    /// what it keeps.
+    pub(crate) fn set_up(&mut self, limit: u32, meter: &Arc<TextMeter>) {
+        self.texts.limit(limit);
+        self.metered = Metered::of(Arc::clone(meter));
     }
 
     /// Works with the tables of a shard from now on.
@@ -90,6 +104,7 @@ impl Rewriter {
         };
         if !alike {
             self.forget();
+            self.tell();
         }
         self.set = set.map(Arc::clone);
     }
@@ -102,7 +117,15 @@ impl Rewriter {
 
     /// Diesel's cache has been emptied.
     pub(crate) fn forget_prepared(&mut self) {
-        self.prepared.clear();
+        self.texts.forget();
+        let known = self.by_type.values_mut().chain(self.by_text.values_mut());
+        known.for_each(|known| known.filled.clear());
+        self.tell();
+    }
+
+    fn tell(&mut self) {
+        self.metered
+            .tell(self.texts.kept(), self.kept_bytes + self.texts.bytes());
     }
 
     /// Whether the shard has any sharded table.
@@ -125,135 +148,226 @@ impl Rewriter {
         let Some(set) = &self.set else {
             return Ok(None);
         };
-        let known = match query_type.and_then(|id| self.by_type.get(&id)) {
-            Some(known) => known,
-            None => {
-                let set = Arc::clone(set);
-                &self.look(&set, shard, query_type, text()?)?
-            }
+        let Some(id) = query_type else {
+            return self.plan_text_of(shard, numbers, text()?);
         };
-        if known.template.is_none() {
-            return Ok(None);
+        if let Some(known) = self.by_type.get(&id) {
+            if known.found.template.is_none() {
+                return Ok(None);
+            }
+            if let Some(plan) = known.filled(set, numbers) {
+                return Ok(Some(plan));
+            }
+        } else {
+            let known = self.look(shard, Origin::Builder, &text()?)?;
+            self.make_room(known.size());
+            self.by_type.insert(id, known);
+            self.tell();
         }
-        let known = Arc::clone(known);
-        self.fill(known, shard, numbers).map(Some)
+        let (Some(set), Some(known)) = (&self.set, self.by_type.get_mut(&id)) else {
+            unreachable!("it was found or put there");
+        };
+        let plan = known.fill(set, shard, numbers, &mut self.texts)?;
+        self.tell();
+        Ok(plan)
     }
 
-    /// The text of a batch for the tables of the route; `None`: it is sent as it is.
+    /// The text of a batch for the tables of the route; `None`: it is sent as it is. The keys that it
+    /// writes are checked: it has no binds.
     pub(crate) fn plan_text(
         &mut self,
         shard: ShardName,
         numbers: Option<TableNumbers>,
         text: &str,
+        snapshot: impl FnOnce(&dyn Fn(&Snapshot) -> Result<(), Error>) -> Result<(), Error>,
     ) -> QueryResult<Option<Plan>> {
-        self.plan(shard, None, numbers, || {
-            Ok(QueryText {
-                text: text.to_owned(),
-                cacheable: false,
-            })
-        })
+        let query = QueryText {
+            text: text.to_owned(),
+            cacheable: false,
+        };
+        let plan = self.plan_text_of(shard, numbers, query)?;
+        if let Some(plan) = &plan {
+            plan.check_keys(shard, numbers, snapshot, || Ok(Vec::new()))?;
+        }
+        Ok(plan)
     }
 
-    fn look(
+    fn plan_text_of(
         &mut self,
-        set: &TableSet,
-        shard: ShardName,
-        query_type: Option<TypeId>,
-        query: QueryText,
-    ) -> QueryResult<Arc<Known>> {
-        if query_type.is_none()
-            && let Some(known) = self.by_text.get(query.text.as_str())
-        {
-            return Ok(Arc::clone(known));
-        }
-        let origin = match query_type {
-            Some(_) => Origin::Builder,
-            None => Origin::Anyone,
-        };
-        let template = match analyze(set, &query.text, origin) {
-            Ok(Analysis::Template(template)) => Some(template),
-            Ok(Analysis::Untouched) => None,
-            Err(refusal) => return Err(told(refused(refusal, set, shard, &query.text)).into()),
-        };
-        let keep_text = template.is_some() && query.text.len() <= KEPT_TEXT;
-        let known = Arc::new(Known {
-            template,
-            cacheable: query.cacheable,
-        });
-        let size = known.size();
-        if self.kept_bytes + size + query.text.len() > KEPT_BYTES {
-            self.forget();
-        }
-        match query_type {
-            Some(id) => {
-                self.by_type.insert(id, Arc::clone(&known));
-                self.kept_bytes += size;
-            }
-            None if keep_text => {
-                self.kept_bytes += size + query.text.len();
-                self.by_text.insert(query.text.into(), Arc::clone(&known));
-            }
-            None => {}
-        }
-        Ok(known)
-    }
-
-    fn fill(
-        &mut self,
-        known: Arc<Known>,
         shard: ShardName,
         numbers: Option<TableNumbers>,
-    ) -> QueryResult<Plan> {
-        let (Some(set), Some(template)) = (&self.set, &known.template) else {
-            unreachable!("only a template is filled in");
+        query: QueryText,
+    ) -> QueryResult<Option<Plan>> {
+        let text = query.text.as_str();
+        if !self.by_text.contains_key(text) {
+            let mut known = self.look(shard, Origin::Anyone, &query)?;
+            if known.found.template.is_none() {
+                return Ok(None);
+            }
+            let Some(set) = self.set.as_ref().filter(|_| text.len() > LONGEST) else {
+                self.make_room(known.size() + text.len());
+                self.kept_bytes += text.len();
+                self.by_text.insert(text.into(), known);
+                return self.plan_text_of(shard, numbers, query);
+            };
+            return known.fill(set, shard, numbers, &mut self.texts);
+        }
+        let (Some(set), Some(known)) = (&self.set, self.by_text.get_mut(text)) else {
+            return Ok(None);
         };
-        let set = Arc::clone(set);
-        let text = template.render(&set, numbers).map_err(|table| {
-            let table = &set.tables()[table];
-            told(Error::NoTableRoute {
-                shard,
-                keyspace: table.keyspace,
-                table: table.full_name(),
-            })
-        })?;
-        let keep = known.cacheable && self.may_keep(&text);
-        Ok(Plan {
-            text,
-            keep,
-            known,
-            set,
+        if let Some(plan) = known.filled(set, numbers) {
+            return Ok(Some(plan));
+        }
+        let plan = known.fill(set, shard, numbers, &mut self.texts)?;
+        self.tell();
+        Ok(plan)
+    }
+
+    fn look(&self, shard: ShardName, origin: Origin, query: &QueryText) -> QueryResult<Known> {
+        let template = match &self.set {
+            None => None,
+            Some(set) => match analyze(set, &query.text, origin) {
+                Ok(Analysis::Template(template)) => Some(template),
+                Ok(Analysis::Untouched) => None,
+                Err(refusal) => {
+                    return Err(told(refused(refusal, set, shard, &query.text)).into());
+                }
+            },
+        };
+        let split = self
+            .set
+            .as_ref()
+            .zip(template.as_ref())
+            .and_then(|(set, template)| {
+                let mut split = template.tables().iter().map(|at| &set.tables()[*at]);
+                let first = split.next()?;
+                (matches!(first.parts, Parts::Numbered(_))
+                    && split.all(|other| other.is_bound_to(first)))
+                .then(|| (first.keyspace, first.count()))
+            });
+        Ok(Known {
+            found: Arc::new(Found {
+                template,
+                cacheable: query.cacheable,
+                split,
+            }),
+            filled: Vec::new(),
         })
     }
 
-    /// Whether one more prepared statement may be kept, or this one is kept already.
-    fn may_keep(&mut self, text: &str) -> bool {
-        let hash = xxh3_64(text.as_bytes());
-        self.prepared.contains(&hash)
-            || self.prepared.len() < self.limit && self.prepared.insert(hash)
+    /// Forgets everything where there would be too much.
+    fn make_room(&mut self, size: usize) {
+        if self.kept_bytes + size > KEPT_BYTES {
+            self.forget();
+        }
+        self.kept_bytes += size;
     }
 }
 
 impl Known {
     fn size(&self) -> usize {
-        size_of::<Self>() + self.template.as_ref().map_or(0, Template::size)
+        let found = &self.found;
+        let filled =
+            found.split.map_or(0, |(_, count)| count as usize) * size_of::<Option<Filled>>();
+        size_of::<Self>()
+            + size_of::<Found>()
+            + filled
+            + found.template.as_ref().map_or(0, Template::size)
+    }
+
+    /// The place of the text for the tables of a route.
+    #[inline]
+    fn place(&self, set: &TableSet, numbers: TableNumbers) -> Option<usize> {
+        let (keyspace, count) = self.found.split?;
+        let table = *self.found.template.as_ref()?.tables().first()?;
+        if set.tables()[table].is_stale(numbers) {
+            return None;
+        }
+        Some(numbers.of(keyspace, count)? as usize)
+    }
+
+    /// A text that has been made already.
+    #[inline]
+    fn filled(&self, set: &Arc<TableSet>, numbers: Option<TableNumbers>) -> Option<Plan> {
+        let filled = self.filled.get(self.place(set, numbers?)?)?.as_ref()?;
+        Some(Plan {
+            text: Arc::clone(&filled.text),
+            keep: true,
+            id: filled.id,
+            writes: self.writes(set),
+        })
+    }
+
+    #[inline]
+    fn writes(&self, set: &Arc<TableSet>) -> Option<(Arc<Found>, Arc<TableSet>)> {
+        let template = self.found.template.as_ref()?;
+        (!template.keys().is_empty()).then(|| (Arc::clone(&self.found), Arc::clone(set)))
+    }
+
+    /// Makes the text for the tables of a route.
+    fn fill(
+        &mut self,
+        set: &Arc<TableSet>,
+        shard: ShardName,
+        numbers: Option<TableNumbers>,
+        texts: &mut KeptTexts,
+    ) -> QueryResult<Option<Plan>> {
+        let Some(template) = &self.found.template else {
+            return Ok(None);
+        };
+        let text: Arc<str> = template
+            .render(set, numbers)
+            .map_err(|table| told(no_table(set, table, shard, numbers)))?
+            .into();
+        let kept = self
+            .found
+            .cacheable
+            .then(|| texts.may_keep(&text))
+            .flatten();
+        if let Some(id) = kept
+            && let Some(place) = numbers.and_then(|numbers| self.place(set, numbers))
+        {
+            if self.filled.len() <= place {
+                self.filled.resize(place + 1, None);
+            }
+            self.filled[place] = Some(Filled {
+                text: Arc::clone(&text),
+                id,
+            });
+        }
+        Ok(Some(Plan {
+            text,
+            keep: kept.is_some(),
+            id: kept.flatten(),
+            writes: self.writes(set),
+        }))
     }
 }
 
 impl Plan {
-    /// The query with this text in place of its own.
-    pub(crate) fn of<T>(self, query: T) -> Rewritten<T> {
-        Rewritten {
-            query,
-            text: self.text,
-            keep: self.keep,
-        }
+    /// The query with this text in place of its own; Diesel keeps its statement by the text.
+    #[cfg(feature = "bb8")]
+    pub(crate) fn of<T>(self, query: T) -> Rewritten<T, false> {
+        Rewritten::new(query, self.text, self.keep)
+    }
+
+    /// The query with this text in place of its own; Diesel keeps its statement by the number of the
+    /// text while the scope lasts, which is to be no longer than the call.
+    #[cfg(feature = "r2d2")]
+    #[inline]
+    pub(crate) fn numbered<T>(self, query: T) -> (TextScope, Rewritten<T, true>) {
+        (
+            TextScope::enter(self.id),
+            Rewritten::new(query, self.text, self.keep),
+        )
     }
 
     /// Checks that the keys which the statement writes belong to the tables of the route.
     ///
     /// # Errors
     ///
-    /// [`Error::ShardKeyUpdate`] and [`Error::WrongTable`].
+    /// [`Error::ShardKeyUpdate`], [`Error::WrongTable`], [`Error::UnreadableShardKey`] and
+    /// [`Error::NullShardKey`].
     #[inline]
     pub(crate) fn check_keys(
         &self,
@@ -262,125 +376,60 @@ impl Plan {
         snapshot: impl FnOnce(&dyn Fn(&Snapshot) -> Result<(), Error>) -> Result<(), Error>,
         binds: impl FnOnce() -> QueryResult<Vec<BindValue>>,
     ) -> QueryResult<()> {
-        let (Some(template), Some(numbers)) = (&self.known.template, numbers) else {
+        let (Some((found, set)), Some(numbers)) = (&self.writes, numbers) else {
             return Ok(());
         };
-        let of_interest = |key: &KeyWrite| key.in_ == KeyUse::Update || numbers.by_key();
-        if !template.keys().iter().any(of_interest) {
+        let keys = found.template.as_ref().map_or(&[][..], Template::keys);
+        let Some(keys) = WrittenKeys::of(keys, set, numbers) else {
             return Ok(());
-        }
-        let has_binds = |key: &KeyWrite| matches!(key.value, Written::Bind(_));
-        let binds = if template.keys().iter().any(has_binds) {
+        };
+        let binds = if keys.have_binds() {
             binds()?
         } else {
             Vec::new()
         };
-        snapshot(&|snapshot| {
-            for key in template.keys().iter().filter(|key| of_interest(key)) {
-                let table = &self.set.tables()[key.table];
-                WrittenKey { key, table, shard }
-                    .check(snapshot, numbers, &binds)
-                    .map_err(told)?;
-            }
-            Ok(())
-        })?;
-        Ok(())
+        Ok(snapshot(&|snapshot| keys.check(shard, snapshot, &binds))?)
     }
 }
 
-/// One key that is written.
-struct WrittenKey<'a> {
-    key: &'a KeyWrite,
-    table: &'a ShardedTable,
+/// Type ids are hashes already.
+#[derive(Default)]
+struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 ^= number;
+    }
+}
+
+#[cold]
+fn no_table(
+    set: &TableSet,
+    table: usize,
     shard: ShardName,
-}
-
-impl WrittenKey<'_> {
-    fn check(
-        &self,
-        snapshot: &Snapshot,
-        numbers: TableNumbers,
-        binds: &[BindValue],
-    ) -> Result<(), Error> {
-        let keyspace =
-            &snapshot.keyspaces()[snapshot.find_keyspace(self.table.keyspace.as_str())?];
-        let Some(key) = self.value(keyspace.rule.key_type(), binds) else {
-            return match self.key.in_ {
-                KeyUse::Insert => Ok(()),
-                KeyUse::Update => Err(self.update()),
-            };
+    numbers: Option<TableNumbers>,
+) -> Error {
+    let table = &set.tables()[table];
+    if numbers.is_some_and(|numbers| table.is_stale(numbers)) {
+        return Error::StaleRoute {
+            shard,
+            keyspace: table.keyspace,
         };
-        let placement = keyspace.locate(&key)?;
-        let own = self.table.physical(TableNumbers {
-            keyspace: self.table.keyspace,
-            which: Which::Spread(placement.spread()),
-        });
-        let routed = self.table.physical(numbers);
-        if placement.shard() == self.shard && own == routed {
-            return Ok(());
-        }
-        let name =
-            |name: Option<Cow<'_, str>>| name.map_or_else(Box::default, |name| Box::from(&*name));
-        Err(match self.key.in_ {
-            KeyUse::Update => self.update(),
-            KeyUse::Insert => Error::WrongTable {
-                shard: self.shard,
-                table: self.table.full_name(),
-                owner: placement.shard(),
-                belongs: name(own),
-                routed: name(routed),
-            },
-        })
     }
-
-    fn update(&self) -> Error {
-        Error::ShardKeyUpdate {
-            shard: self.shard,
-            table: self.table.full_name(),
-            column: self.table.key_column.clone(),
-        }
-    }
-
-    /// What is written, as a key of the keyspace; `None` where that cannot be known.
-    fn value(&self, wanted: KeyType, binds: &[BindValue]) -> Option<ShardKey<'static>> {
-        match &self.key.value {
-            Written::Bind(at) => of_bind(wanted, binds.get(*at)?),
-            Written::Integer(number) if wanted == KeyType::Integer => {
-                Some(ShardKey::Integer(*number))
-            }
-            Written::Text(text) => of_text(wanted, text),
-            Written::Integer(_) | Written::Other => None,
-        }
-    }
-}
-
-fn of_bind(wanted: KeyType, bind: &BindValue) -> Option<ShardKey<'static>> {
-    Some(match (wanted, bind) {
-        (KeyType::Integer, BindValue::Integer(number)) => ShardKey::Integer(*number),
-        (KeyType::Uuid, BindValue::Uuid(bytes)) => ShardKey::Uuid(*bytes),
-        // Where there is no type for it, a UUID is stored as its bytes.
-        (KeyType::Uuid, BindValue::Bytes(bytes)) => {
-            ShardKey::Uuid(bytes.as_slice().try_into().ok()?)
-        }
-        (KeyType::Bytes, BindValue::Bytes(bytes)) => ShardKey::Bytes(bytes.clone().into()),
-        (KeyType::Date, BindValue::Date(days)) => ShardKey::Date(*days),
-        (KeyType::Timestamp, BindValue::Timestamp(micros)) => ShardKey::Timestamp {
-            micros: *micros,
-            sub_micro_nanos: 0,
-        },
-        (_, BindValue::Text(text)) => return of_text(wanted, text),
-        _ => return None,
-    })
-}
-
-fn of_text(wanted: KeyType, text: &str) -> Option<ShardKey<'static>> {
-    match wanted {
-        KeyType::Text => Some(ShardKey::Text(text.to_owned().into())),
-        KeyType::Integer => text.parse().ok().map(ShardKey::Integer),
-        // SQLite and MySQL keep them as text, in the spelling that keys are written in.
-        #[cfg(feature = "config")]
-        KeyType::Uuid | KeyType::Date | KeyType::Timestamp => wanted.parse_key(text).ok(),
-        _ => None,
+    Error::NoTableRoute {
+        shard,
+        keyspace: table.keyspace,
+        table: table.full_name(),
     }
 }
 
@@ -394,7 +443,7 @@ pub(crate) fn raw_under_table_route(shard: ShardName) -> Error {
     })
 }
 
-fn told(error: Error) -> Error {
+pub(super) fn told(error: Error) -> Error {
     telemetry::refused(&error);
     error
 }
@@ -437,8 +486,7 @@ impl fmt::Debug for Rewriter {
             .field("types", &self.by_type.len())
             .field("texts", &self.by_text.len())
             .field("kept_bytes", &self.kept_bytes)
-            .field("prepared", &self.prepared.len())
-            .field("limit", &self.limit)
+            .field("prepared", &self.texts)
             .finish_non_exhaustive()
     }
 }

@@ -141,6 +141,7 @@ fn parts(set: &TableSet, by_rule: &[TableParts], template: &Template) -> Vec<Tab
     let numbers = |which| TableNumbers {
         keyspace: table.keyspace,
         which,
+        placed_by: table.placed_by,
     };
     if let Parts::Numbered(names) = &table.parts {
         let count = u32::try_from(names.len()).unwrap_or(u32::MAX);

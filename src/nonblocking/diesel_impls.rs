@@ -1,19 +1,14 @@
 //! diesel-async's connection traits for our connection: each statement is checked, forwarded, and its
 //! errors are taken note of.
 
-use diesel::associations::HasTable;
 use diesel::connection::{CacheSize, Instrumentation};
-use diesel::prelude::Identifiable;
 use diesel::query_builder::{AsQuery, QueryFragment, QueryId};
 use diesel::result::Error as DieselError;
 use diesel::{ConnectionResult, QueryResult};
 use diesel_async::pooled_connection::PoolableConnection;
 use diesel_async::{
     AsyncConnection, AsyncConnectionCore, SimpleAsyncConnection, TransactionManager,
-    UpdateAndFetchResults,
 };
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 
 use super::backend::AsyncNodeConnection;
 use super::connection::{AsyncShardedConnection, TableRoute};
@@ -22,7 +17,7 @@ use super::manager::AsyncShardedConnectionManager;
 use super::slot::Slot;
 use super::statement::{ExecuteFuture, LoadFuture, ShardedStream};
 use super::transaction_manager::ShardedTm;
-use crate::driver::{Flags, Notes, Plan, ShardedTmState, TextEffect, raw_under_table_route};
+use crate::driver::{Flags, Notes, Plan, ShardedTmState, TextEffect};
 use crate::error::Error;
 use crate::route::stack;
 use crate::topology::UrlKind;
@@ -34,10 +29,8 @@ impl<C: AsyncNodeConnection> SimpleAsyncConnection for AsyncShardedConnection<C>
         let tables = self.table_route();
         let slot = self.ready()?;
         take_text(&slot.notes, Some(query), in_transaction);
-        let plan = slot
-            .rewriter()
-            .plan_text(slot.notes.shard, tables.numbers, query)?;
-        let query = plan.as_ref().map_or(query, |plan| plan.text.as_str());
+        let plan = plan_text(slot, &tables, query)?;
+        let query = plan.as_ref().map_or(query, |plan| &*plan.text);
         let flight = InFlight::new::<C>(&slot.notes);
         let result = slot.conn.batch_execute(query).await;
         flight.landed();
@@ -216,6 +209,19 @@ where
     Ok(plan)
 }
 
+/// The text of a batch for the tables of the route; `None`: it is sent as it is.
+fn plan_text<C>(slot: &Slot<C>, tables: &TableRoute, query: &str) -> QueryResult<Option<Plan>>
+where
+    C: AsyncNodeConnection,
+{
+    let check = |check: &dyn Fn(&_) -> _| match &tables.topology {
+        Some(topology) => topology.with_current(check),
+        None => Ok(()),
+    };
+    slot.rewriter()
+        .plan_text(slot.notes.shard, tables.numbers, query, check)
+}
+
 /// A statement whose text is not fixed by its type may be anything, a `BEGIN` included.
 #[inline]
 pub(super) fn before_statement<C, T>(notes: &Notes, source: &T, in_transaction: bool)
@@ -251,36 +257,6 @@ pub(super) fn take_text(notes: &Notes, text: Option<&str>, in_transaction: bool)
     }
 }
 
-impl<C, Changes, Output> UpdateAndFetchResults<Changes, Output> for AsyncShardedConnection<C>
-where
-    C: AsyncNodeConnection + UpdateAndFetchResults<Changes, Output>,
-    Changes: Identifiable + HasTable + Send,
-    Output: Send,
-{
-    fn update_and_fetch<'conn, 'changes>(
-        &'conn mut self,
-        changeset: Changes,
-    ) -> BoxFuture<'changes, QueryResult<Output>>
-    where
-        Changes: 'changes,
-        'conn: 'changes,
-        Self: 'changes,
-    {
-        async move {
-            let tables = self.table_route();
-            let slot = self.ready()?;
-            if tables.numbers.is_some() && slot.rewriter().is_needed() {
-                return Err(raw_under_table_route(slot.notes.shard).into());
-            }
-            let flight = InFlight::new::<C>(&slot.notes);
-            let fetched = slot.conn.update_and_fetch(changeset).await;
-            flight.landed();
-            fetched.map_err(|error| slot.failed(error))
-        }
-        .boxed()
-    }
-}
-
 /// Statements on a shared connection, which PostgreSQL's protocol sends one behind the other without
 /// waiting: `try_join!(a.load(&mut &conn), b.load(&mut &conn))`.
 #[cfg(feature = "async-postgres")]
@@ -294,10 +270,8 @@ mod pipelined {
             let tables = self.table_route();
             let slot = self.ready_shared()?;
             take_text(&slot.notes, Some(query), self.tm.depth() > 0);
-            let plan = slot
-                .rewriter()
-                .plan_text(slot.notes.shard, tables.numbers, query)?;
-            let query = plan.as_ref().map_or(query, |plan| plan.text.as_str());
+            let plan = plan_text(slot, &tables, query)?;
+            let query = plan.as_ref().map_or(query, |plan| &*plan.text);
             let flight = InFlight::new::<AsyncPgConnection>(&slot.notes);
             let result = (&mut &slot.conn).batch_execute(query).await;
             flight.landed();

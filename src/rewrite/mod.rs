@@ -24,14 +24,16 @@ mod fragment;
 mod numbers;
 mod pattern;
 mod table_set;
+#[cfg(any(feature = "r2d2", feature = "bb8"))]
+mod text_id;
 
 #[cfg(any(feature = "r2d2", feature = "bb8"))]
 pub(crate) mod sql;
 
 pub(crate) use dialect::Dialect;
 #[cfg(any(feature = "r2d2", feature = "bb8"))]
-pub(crate) use fragment::Rewritten;
-pub(crate) use numbers::{TableNumbers, Which};
+pub(crate) use fragment::{Rewritten, TextId, TextScope};
+pub(crate) use numbers::{PlacedBy, TableNumbers, Which};
 pub(crate) use pattern::Pattern;
 #[cfg(all(feature = "migrations", any(feature = "r2d2", feature = "bb8")))]
 pub(crate) use sql::owned_names;

@@ -7,7 +7,14 @@ use crate::name::KeyspaceName;
 pub(crate) struct TableNumbers {
     pub(crate) keyspace: KeyspaceName,
     pub(crate) which: Which,
+    /// By which rule and tables of the keyspace the route was made: a number means nothing by others.
+    pub(crate) placed_by: PlacedBy,
 }
+
+/// Tells the rule and the tables of a keyspace apart from those before and after a reload: half of their
+/// fingerprint.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Hash)]
+pub(crate) struct PlacedBy(pub(crate) u64);
 
 /// See [`TableNumbers`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Hash)]
@@ -51,6 +58,7 @@ mod tests {
         let by_key = TableNumbers {
             keyspace: orders,
             which: Which::Spread(u64::MAX),
+            placed_by: PlacedBy(1),
         };
         assert_eq!(by_key.of(orders, 8), Some(7));
         assert_eq!(by_key.of(orders, 10), Some(5));
@@ -62,6 +70,7 @@ mod tests {
                 number: 3,
                 count: 8,
             },
+            placed_by: PlacedBy(1),
         };
         assert_eq!(by_number.of(orders, 8), Some(3));
         assert_eq!(by_number.of(orders, 16), None);

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::dialect::Dialect;
-use super::numbers::{TableNumbers, Which};
+use super::numbers::{PlacedBy, TableNumbers, Which};
 use super::pattern::Pattern;
 use crate::algorithm::Rule;
 use crate::name::KeyspaceName;
@@ -27,6 +27,7 @@ pub(crate) struct ShardedTable {
     pub(crate) name: String,
     pub(crate) key_column: String,
     pub(crate) parts: Parts,
+    pub(crate) placed_by: PlacedBy,
 }
 
 /// The physical tables of a logical one.
@@ -63,8 +64,17 @@ impl ShardedTable {
         }
     }
 
+    /// Whether a route to tables of this keyspace was made by another rule, or for other tables: a reload
+    /// came between it and the connection.
+    pub(crate) fn is_stale(&self, numbers: TableNumbers) -> bool {
+        numbers.keyspace == self.keyspace && numbers.placed_by != self.placed_by
+    }
+
     /// The physical name, without a schema, that a route means.
     pub(crate) fn physical(&self, numbers: TableNumbers) -> Option<Cow<'_, str>> {
+        if self.is_stale(numbers) {
+            return None;
+        }
         match &self.parts {
             Parts::Numbered(names) => {
                 let number = numbers.of(self.keyspace, self.count())?;
@@ -82,6 +92,9 @@ impl ShardedTable {
 
     /// What tells the physical table of a route apart from the others, for the names of what it owns.
     pub(crate) fn mark(&self, numbers: TableNumbers) -> Option<String> {
+        if self.is_stale(numbers) {
+            return None;
+        }
         match &self.parts {
             Parts::Numbered(_) => Some(numbers.of(self.keyspace, self.count())?.to_string()),
             Parts::ByRule { rule, .. } => match numbers.which {
@@ -115,6 +128,7 @@ impl ShardedTable {
                 &other.key_column,
             )
             && self.parts == other.parts
+            && self.placed_by == other.placed_by
     }
 
     /// The name as the configuration has it.
@@ -283,6 +297,7 @@ mod tests {
             name: name.to_owned(),
             key_column: "user_id".to_owned(),
             parts: Parts::Numbered(vec![format!("{name}_0"), format!("{name}_1")]),
+            placed_by: PlacedBy(1),
         }
     }
 

@@ -316,6 +316,7 @@ impl Snapshot {
             at.tables = Some(TableNumbers {
                 keyspace: keyspace.name,
                 which: Which::Spread(placement.spread()),
+                placed_by: keyspace.placed_by(),
             });
         }
         Ok(at)

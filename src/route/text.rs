@@ -115,6 +115,8 @@ fn tables_of(
     Ok(TableNumbers {
         keyspace: entry.name,
         which,
+        // By a spread the tables of today are meant, and a number has been checked.
+        placed_by: entry.placed_by(),
     })
 }
 

@@ -14,6 +14,8 @@ use crate::algorithm::{Fingerprint, Placement, Rule};
 use crate::error::Error;
 use crate::key::{ShardKey, ToShardKey};
 use crate::name::{KeyspaceName, Role, ShardName, WorkloadName};
+#[cfg(any(feature = "r2d2", feature = "bb8"))]
+use crate::rewrite::PlacedBy;
 use crate::rewrite::{Pattern, TableSet};
 
 /// How much of an unknown name is repeated in an error.
@@ -271,6 +273,13 @@ pub(crate) fn nearest<'a>(
 }
 
 impl KeyspaceEntry {
+    /// Of routes that are made now.
+    #[cfg(any(feature = "r2d2", feature = "bb8"))]
+    #[inline]
+    pub(crate) fn placed_by(&self) -> PlacedBy {
+        PlacedBy(self.fingerprint.half())
+    }
+
     /// The placement of a key by the keyspace's rule.
     #[inline]
     pub(crate) fn locate<K: ToShardKey + ?Sized>(&self, key: &K) -> Result<Placement, Error> {

@@ -62,6 +62,7 @@ fn sharded(
     let (schema, name) = table.split_name();
     ShardedTable {
         keyspace: keyspace.name,
+        placed_by: keyspace.placed_by(),
         schema: schema.map(str::to_owned),
         name: name.to_owned(),
         key_column: table.key_column.clone(),

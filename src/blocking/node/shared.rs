@@ -100,7 +100,8 @@ impl<C: NodeConnection> Shared<C> {
         let conn = connect::establish(self).map_err(|failed| state.unconnected(failed))?;
         let home = state.home(self.options.connector.is_some());
         let mut slot = Box::new(Slot::new(conn, room, state.shard(), state.role(), home));
-        slot.tables.limit_prepared(state.settings.table_statements);
+        slot.tables
+            .set_up(state.settings.table_statements, &state.table_texts);
         self.prepare(&mut slot)?;
         state.connected();
         Ok(slot)

@@ -178,6 +178,7 @@ impl ShardedTable {
         TableNumbers {
             keyspace: self.keyspace,
             which: Which::Spread(spread),
+            placed_by: self.placed_by,
         }
     }
 }

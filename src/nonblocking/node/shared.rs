@@ -167,7 +167,7 @@ impl<C: AsyncNodeConnection> Shared<C> {
         let home = state.home(self.options.connector.is_some());
         let mut slot = Box::new(Slot::new(conn, room, state.shard(), state.role(), home));
         slot.rewriter_mut()
-            .limit_prepared(state.settings.table_statements);
+            .set_up(state.settings.table_statements, &state.table_texts);
         let timeout = state.settings.connect_timeout;
         match tokio::time::timeout(timeout, self.prepare(&mut slot)).await {
             Ok(prepared) => prepared?,

@@ -3,11 +3,12 @@
 use sqlparser::tokenizer::{Token, Tokenizer};
 
 use super::super::{Dialect, TableNumbers, TableSet};
+use super::template::own_name;
 use super::tokens::parser_dialect;
 use super::{Analysis, Origin, analyze};
 
 /// Rewrites a text and compares the tokens of before and after: the same number, and each the same but
-/// those that name a sharded table, which name its physical table now.
+/// those that name a sharded table or what it owns, which name its physical table and what that owns now.
 ///
 /// # Panics
 ///
@@ -33,6 +34,10 @@ pub(crate) fn check(set: &TableSet, numbers: TableNumbers, text: &str) {
             let physical = set.tables().iter().any(|table| {
                 table.name.eq_ignore_ascii_case(&old)
                     && table.physical(numbers).is_some_and(|name| name == new)
+                    // Something that the table owns: an index, a constraint.
+                    || table
+                        .mark(numbers)
+                        .is_some_and(|mark| own_name(&old, &mark) == new)
             });
             assert!(physical, "{old} became {new} in {text}\n{after}");
         }

@@ -3,6 +3,8 @@
 mod ddl;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod invariant;
+mod new_rows;
+mod owned;
 mod parsed;
 #[cfg(test)]
 mod properties;

@@ -4,13 +4,14 @@ use proptest::prelude::*;
 
 use super::super::{Dialect, TableNumbers, Which};
 use super::invariant;
-use super::samples::set;
+use super::samples::{PLACED_BY, set};
 use crate::name::KeyspaceName;
 
 fn numbers(spread: u64) -> TableNumbers {
     TableNumbers {
         keyspace: KeyspaceName::intern("orders"),
         which: Which::Spread(spread),
+        placed_by: PLACED_BY,
     }
 }
 

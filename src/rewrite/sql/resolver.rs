@@ -13,8 +13,8 @@ use super::super::TableSet;
 use super::super::table_set::Meaning;
 use super::scope::{IsCte, Scopes};
 use super::template::{Hole, KeyWrite, Template};
-use super::tokens::{Tokens, position};
-use super::{Analysis, Refusal, ddl, writes};
+use super::tokens::{Tokens, may_be_name, position};
+use super::{Analysis, Refusal, ddl, owned, writes};
 
 /// Walks a syntax tree and decides on each name of the set.
 pub(super) struct Resolver<'a, 't> {
@@ -65,7 +65,7 @@ impl<'a, 't> Resolver<'a, 't> {
 impl Resolver<'_, '_> {
     pub(super) fn finish(self) -> Result<Analysis, Refusal> {
         for position in self.tokens.named() {
-            if is_name(&self.tokens.list[position].token)
+            if may_be_name(&self.tokens.list[position].token)
                 && !self.holes.contains_key(&position)
                 && !self.settled.contains(&position)
             {
@@ -308,7 +308,10 @@ impl Resolver<'_, '_> {
         }
         self.scopes.push(bindings);
         match target {
-            Some(table) => writes::of_insert(self, table, insert),
+            Some(table) => {
+                owned::of_conflict(self, table, insert)?;
+                writes::of_insert(self, table, insert)
+            }
             None => Ok(()),
         }
     }
@@ -467,6 +470,10 @@ impl Visitor for Resolver<'_, '_> {
         ControlFlow::Continue(())
     }
 
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> Flow {
+        flow(owned::of_hint(self, factor))
+    }
+
     fn pre_visit_relation(&mut self, relation: &ObjectName) -> Flow {
         flow(self.relation(relation, false))
     }
@@ -480,19 +487,5 @@ impl Visitor for Resolver<'_, '_> {
 
     fn pre_visit_ident(&mut self, ident: &Ident) -> Flow {
         flow(self.name(ident))
-    }
-}
-
-/// Whether a token that no part of the syntax tree was made of may be a name all the same: not a
-/// literal, and not a word that every server reserves.
-fn is_name(token: &Token) -> bool {
-    use sqlparser::keywords::{RESERVED_FOR_COLUMN_ALIAS, RESERVED_FOR_TABLE_ALIAS};
-    match token {
-        Token::Word(word) => {
-            word.quote_style.is_some()
-                || !(RESERVED_FOR_TABLE_ALIAS.contains(&word.keyword)
-                    || RESERVED_FOR_COLUMN_ALIAS.contains(&word.keyword))
-        }
-        _ => false,
     }
 }

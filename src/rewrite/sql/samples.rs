@@ -1,7 +1,10 @@
 //! Table sets for the tests.
 
-use super::super::{Dialect, Parts, ShardedTable, TableSet};
+use super::super::{Dialect, Parts, PlacedBy, ShardedTable, TableSet};
 use crate::name::KeyspaceName;
+
+/// Of the routes to these tables.
+pub(crate) const PLACED_BY: PlacedBy = PlacedBy(1);
 
 pub(super) fn table(keyspace: &str, name: &str, count: u32) -> ShardedTable {
     let (schema, name) = match name.split_once('.') {
@@ -13,6 +16,7 @@ pub(super) fn table(keyspace: &str, name: &str, count: u32) -> ShardedTable {
         schema,
         name: name.to_owned(),
         key_column: "user_id".to_owned(),
+        placed_by: PLACED_BY,
         parts: Parts::Numbered((0..count).map(|n| format!("{name}_{n}")).collect()),
     }
 }

@@ -63,7 +63,8 @@ pub(crate) enum Written {
     /// A whole number, with its sign.
     Integer(i128),
     Text(String),
-    /// Something that a server would have to work out, `NULL` included.
+    Null,
+    /// Something that a server would have to work out, or nothing at all.
     Other,
 }
 
@@ -178,7 +179,7 @@ const LONGEST: usize = 63;
 
 /// The name of what a physical table owns: with the number of the table, and with a hash in place of its
 /// end where it would be too long.
-fn own_name(name: &str, mark: &str) -> String {
+pub(super) fn own_name(name: &str, mark: &str) -> String {
     let suffix = format!("_{mark}");
     if name.len() + suffix.len() <= LONGEST {
         return format!("{name}{suffix}");

@@ -1,7 +1,7 @@
 //! What becomes of texts.
 
 use super::super::{Dialect, TableNumbers, TableSet, Which};
-use super::samples::{set, table};
+use super::samples::{PLACED_BY, set, table};
 use super::{Analysis, Origin, Refusal, analyze};
 use crate::name::KeyspaceName;
 
@@ -10,6 +10,7 @@ fn three() -> TableNumbers {
     TableNumbers {
         keyspace: KeyspaceName::intern("orders"),
         which: Which::Spread(3),
+        placed_by: PLACED_BY,
     }
 }
 

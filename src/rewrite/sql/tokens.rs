@@ -227,6 +227,20 @@ pub(super) fn position_of(span: Span) -> Option<usize> {
     usize::try_from(span.start.column).ok()?.checked_sub(1)
 }
 
+/// Whether a token that no part of the syntax tree was made of may be a name all the same: not a
+/// literal, and not a word that every server reserves.
+pub(super) fn may_be_name(token: &Token) -> bool {
+    use sqlparser::keywords::{RESERVED_FOR_COLUMN_ALIAS, RESERVED_FOR_TABLE_ALIAS};
+    match token {
+        Token::Word(word) => {
+            word.quote_style.is_some()
+                || !(RESERVED_FOR_TABLE_ALIAS.contains(&word.keyword)
+                    || RESERVED_FOR_COLUMN_ALIAS.contains(&word.keyword))
+        }
+        _ => false,
+    }
+}
+
 /// Whether a statement with these first words has the server run a text of its own as code.
 fn runs_texts(first_words: &[&str]) -> bool {
     let is = |at: usize, word: &str| {

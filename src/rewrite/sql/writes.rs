@@ -6,22 +6,23 @@
 
 use sqlparser::ast::{
     Assignment, AssignmentTarget, Expr, Ident, Insert, ObjectName, OnConflictAction, OnInsert,
-    SetExpr, SqliteOnConflict, TableFactor, UnaryOperator, Update, Value,
+    SqliteOnConflict, TableFactor, UnaryOperator, Update, Value,
 };
 
 use super::Refusal;
+use super::new_rows::{self, NewKey};
 use super::resolver::Resolver;
 use super::template::{KeyUse, KeyWrite, Written};
 use super::tokens::position_of;
 
 /// A sharded table that a statement writes to, and the name that its columns are qualified with.
-struct Target {
-    table: usize,
+pub(super) struct Target {
+    pub(super) table: usize,
     name: String,
 }
 
 /// An assigned value.
-enum Assigned {
+pub(super) enum Assigned {
     /// The key that the row has.
     Same,
     /// The key of the row that was to be inserted.
@@ -49,7 +50,7 @@ pub(super) fn of_update(resolver: &mut Resolver<'_, '_>, update: &Update) -> Res
         for (value, table) in assigned(resolver, target, &update.assignments) {
             match value {
                 Assigned::Same => {}
-                Assigned::Inserted | Assigned::Value(Written::Other) => {
+                Assigned::Inserted | Assigned::Value(Written::Other | Written::Null) => {
                     return Err(Refusal::KeyExpression { table });
                 }
                 Assigned::Value(value) => resolver.keys.push(KeyWrite {
@@ -97,7 +98,9 @@ pub(super) fn of_insert(
         match value {
             Assigned::Same => {}
             Assigned::Inserted => from_inserted = true,
-            Assigned::Value(Written::Other) => return Err(Refusal::KeyExpression { table }),
+            Assigned::Value(Written::Other | Written::Null) => {
+                return Err(Refusal::KeyExpression { table });
+            }
             Assigned::Value(value) => resolver.keys.push(KeyWrite {
                 table,
                 value,
@@ -106,62 +109,39 @@ pub(super) fn of_insert(
         }
     }
     strict |= from_inserted;
-    let inserted = inserted(resolver, &target, insert);
-    if inserted.is_none() && from_inserted {
-        return Err(Refusal::KeyExpression { table });
-    }
-    for value in inserted.into_iter().flatten() {
-        match value {
-            Written::Other if strict => return Err(Refusal::KeyExpression { table }),
-            Written::Other => {}
-            value => resolver.keys.push(KeyWrite {
-                table,
-                value,
-                in_: if strict {
-                    KeyUse::Update
-                } else {
-                    KeyUse::Insert
-                },
-            }),
+    for key in new_rows::keys(resolver, &target, insert) {
+        let value = match key {
+            NewKey::TakenOver => continue,
+            // A row that replaces another has no key then.
+            NewKey::Missing if from_inserted => return Err(Refusal::KeyExpression { table }),
+            NewKey::Missing => {
+                resolver.keys.push(KeyWrite {
+                    table,
+                    value: Written::Other,
+                    in_: KeyUse::Insert,
+                });
+                continue;
+            }
+            NewKey::Written(value) => value,
+        };
+        if strict && matches!(value, Written::Other | Written::Null) {
+            return Err(Refusal::KeyExpression { table });
         }
+        resolver.keys.push(KeyWrite {
+            table,
+            value,
+            in_: if strict {
+                KeyUse::Update
+            } else {
+                KeyUse::Insert
+            },
+        });
     }
     Ok(())
 }
 
-/// The keys of the new rows; `None` where the statement does not show them.
-fn inserted(resolver: &Resolver<'_, '_>, target: &Target, insert: &Insert) -> Option<Vec<Written>> {
-    if !insert.assignments.is_empty() {
-        let values = assigned(resolver, target, &insert.assignments);
-        return Some(
-            values
-                .into_iter()
-                .map(|(value, _)| match value {
-                    Assigned::Value(value) => value,
-                    Assigned::Same | Assigned::Inserted => Written::Other,
-                })
-                .collect(),
-        );
-    }
-    let place = insert
-        .columns
-        .iter()
-        .position(|column| is_key(resolver, target, column))?;
-    let SetExpr::Values(values) = &*insert.source.as_ref()?.body else {
-        return None;
-    };
-    let rows = values.rows.iter();
-    Some(
-        rows.map(|row| {
-            row.content
-                .get(place)
-                .map_or(Written::Other, |value| written(resolver, value))
-        })
-        .collect(),
-    )
-}
-
 /// What the assignments give to the key column.
-fn assigned(
+pub(super) fn assigned(
     resolver: &Resolver<'_, '_>,
     target: &Target,
     assignments: &[Assignment],
@@ -194,7 +174,7 @@ fn assigned(
     values
 }
 
-fn is_key(resolver: &Resolver<'_, '_>, target: &Target, column: &ObjectName) -> bool {
+pub(super) fn is_key(resolver: &Resolver<'_, '_>, target: &Target, column: &ObjectName) -> bool {
     let parts: Option<Vec<&Ident>> = column.0.iter().map(|part| part.as_ident()).collect();
     parts.is_some_and(|parts| is_key_of(resolver, target, &parts))
 }
@@ -260,7 +240,7 @@ fn is_values_function(
 }
 
 /// A literal or a bind; anything else would have to be worked out.
-fn written(resolver: &Resolver<'_, '_>, value: &Expr) -> Written {
+pub(super) fn written(resolver: &Resolver<'_, '_>, value: &Expr) -> Written {
     match value {
         Expr::Nested(inner) => written(resolver, inner),
         Expr::UnaryOp { op, expr } => match (op, written(resolver, expr)) {
@@ -278,6 +258,7 @@ fn written(resolver: &Resolver<'_, '_>, value: &Expr) -> Written {
             Value::Placeholder(_) => position_of(value.span)
                 .and_then(|at| resolver.tokens.bind(at))
                 .map_or(Written::Other, Written::Bind),
+            Value::Null => Written::Null,
             _ => Written::Other,
         },
         _ => Written::Other,

@@ -122,3 +122,133 @@ fn no_statement_is_kept_where_none_may_be() {
     ask_all(&world, conn);
     assert_eq!(recorder.cached(), 0);
 }
+
+/// A table of 32 parts, in one shard.
+fn many_parts() -> (super::Fleet, super::Manager) {
+    use diesel_sharded::{KeyspaceConfig, RuleSpec};
+
+    let fleet = super::Fleet::new(&["a"]);
+    let conn = &mut fleet.direct("a");
+    for part in 0..32 {
+        diesel::connection::SimpleConnection::batch_execute(
+            conn,
+            &format!(
+                "CREATE TABLE orders_{part} (id BIGINT PRIMARY KEY, user_id BIGINT NOT NULL, qty INTEGER NOT NULL DEFAULT 0, note VARCHAR(60))"
+            ),
+        )
+        .unwrap();
+    }
+    let keyspace =
+        KeyspaceConfig::new(RuleSpec::hash(["a"], 4096)).table("orders", "user_id", 32);
+    let shards = fleet
+        .builder()
+        .pool(crate::support::pool(8))
+        .keyspace("k", keyspace)
+        .build()
+        .unwrap();
+    (fleet, shards)
+}
+
+/// The prepared statements that a session has open, says its server.
+fn open_statements(conn: &mut Sharded) -> Option<i64> {
+    #[derive(QueryableByName)]
+    struct Status {
+        #[diesel(sql_type = diesel::sql_types::Text)]
+        #[diesel(column_name = "Value")]
+        value: String,
+    }
+    #[derive(QueryableByName)]
+    struct Count {
+        #[diesel(sql_type = diesel::sql_types::BigInt)]
+        n: i64,
+    }
+    match NAME {
+        "postgres" => {
+            let text = "SELECT count(*) AS n FROM pg_prepared_statements WHERE statement LIKE '%orders_%'";
+            Some(diesel::sql_query(text).get_result::<Count>(conn).unwrap().n)
+        }
+        "mysql" => {
+            // `Prepared_stmt_count` is of the whole server; these two are of the session.
+            let mut status = |name: &str| -> i64 {
+                let text = format!("SHOW SESSION STATUS LIKE '{name}'");
+                let status: Status = diesel::sql_query(text).get_result(conn).unwrap();
+                status.value.parse().unwrap()
+            };
+            Some(status("Com_stmt_prepare") - status("Com_stmt_close"))
+        }
+        _ => None,
+    }
+}
+
+#[test]
+fn many_tables_many_shapes_and_many_connections_stay_within_the_default() {
+    const DEFAULT: usize = 256;
+    let (_fleet, shards) = many_parts();
+    let keyspace = shards.keyspace("k").unwrap();
+    let mut conns: Vec<Sharded> = (0..8).map(|_| shards.get_on("a").unwrap()).collect();
+    for conn in &mut conns {
+        let recorder = Recorder::default();
+        conn.set_instrumentation(recorder.clone());
+        for part in 0..32 {
+            keyspace
+                .on_table("a", part, || {
+                    (0..SHAPES).try_for_each(|shape| {
+                        assert_eq!(ask(conn, shape)?, [0; 0]);
+                        QueryResult::Ok(())
+                    })
+                })
+                .unwrap();
+        }
+        assert_eq!(recorder.cached(), DEFAULT);
+        if let Some(open) = open_statements(conn) {
+            let open = usize::try_from(open).unwrap();
+            // MySQL's count has the few statements of the connection's set-up in it.
+            let few = if NAME == "mysql" { 8 } else { 0 };
+            assert!((DEFAULT..=DEFAULT + few).contains(&open), "{open}");
+        }
+    }
+    let status = shards.status();
+    let node = &status.nodes[0];
+    assert_eq!(node.table_statements, conns.len() * DEFAULT);
+    // Templates and texts: far below the bound of 512 KiB and 256 texts of 16 KiB for each connection.
+    let bytes = node.table_text_bytes / conns.len();
+    assert!((16 * 1024..2 * 1024 * 1024).contains(&bytes), "{bytes}");
+    drop(conns);
+    // What is closed keeps nothing.
+    drop(keyspace);
+    let gone = shards
+        .reload_with(|topology| topology.remove_shard("a"))
+        .map(drop);
+    assert!(gone.is_err(), "a keyspace needs its shard");
+}
+
+/// The number that stands for a text is asked for while an observer runs another statement.
+#[test]
+fn an_observer_that_asks_meanwhile_gets_its_own_rows() {
+    use diesel::connection::InstrumentationEvent;
+
+    let world = World::new();
+    fill(&world);
+    let keyspace = world.shards.keyspace("orders").unwrap();
+    let inner = std::sync::Arc::new(std::sync::Mutex::new(
+        world.shards.keyspace("orders").unwrap().get(&key("a", 1)).unwrap(),
+    ));
+    let mut outer = keyspace.get(&key("a", 0)).unwrap();
+    let asked = std::sync::Arc::clone(&inner);
+    outer.set_instrumentation(move |event: InstrumentationEvent<'_>| {
+        if matches!(
+            event,
+            InstrumentationEvent::StartQuery { .. } | InstrumentationEvent::CacheQuery { .. }
+        ) {
+            let conn = &mut *asked.lock().unwrap();
+            let ids: Vec<i64> = orders::table.select(orders::id).load(conn).unwrap();
+            assert_eq!(ids, [1]);
+        }
+    });
+    for _ in 0..3 {
+        let ids: Vec<i64> = orders::table.select(orders::id).load(&mut outer).unwrap();
+        assert_eq!(ids, [0]);
+        let one: i64 = orders::table.find(0).select(orders::id).first(&mut outer).unwrap();
+        assert_eq!(one, 0);
+    }
+}

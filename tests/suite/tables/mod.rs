@@ -7,8 +7,10 @@ use super::backend::{Conn, Fleet, Manager, NAME, Pool, Pooled, Sharded, Visit};
 
 mod cache;
 mod differential;
+mod held;
 mod keys;
 mod names;
+mod new_rows;
 mod routes;
 mod seen;
 pub(crate) mod surface;

@@ -117,3 +117,51 @@ fn a_name_without_its_schema_is_no_guess() {
         .unwrap();
     drop(fleet);
 }
+
+/// Each physical table has a constraint of its own name, as a template makes it.
+#[test]
+fn a_conflict_names_the_constraint_of_its_table() {
+    use diesel::upsert::on_constraint;
+    use shop::orders;
+
+    let (_fleet, shards) = world();
+    let keyspace = shards.keyspace("shop").unwrap();
+    for each in keyspace
+        .for_each_table("shop.orders", |conn, _| {
+            conn.batch_execute("ALTER TABLE shop.orders ADD CONSTRAINT one_each UNIQUE (user_id)")
+        })
+        .unwrap()
+    {
+        each.result.unwrap();
+    }
+    for user in [1_i64, 2] {
+        keyspace
+            .transaction_for(&user, |conn| {
+                let mut put = |id: i64| {
+                    diesel::insert_into(orders::table)
+                        .values((orders::id.eq(id), orders::user_id.eq(user)))
+                        .on_conflict(on_constraint("one_each"))
+                        .do_update()
+                        .set(orders::id.eq(diesel::upsert::excluded(orders::id)))
+                        .returning(orders::id)
+                        .get_result::<i64>(conn)
+                };
+                assert_eq!((put(10)?, put(20)?), (10, 20));
+                let rows: i64 = orders::table.count().get_result(conn)?;
+                assert_eq!(rows, 1);
+                // Whether it is orders_1_pkey or orders_pkey_1, nobody can say.
+                let error = diesel::insert_into(orders::table)
+                    .values((orders::id.eq(20), orders::user_id.eq(user)))
+                    .on_conflict(on_constraint("orders_pkey"))
+                    .do_nothing()
+                    .execute(conn)
+                    .unwrap_err();
+                assert!(
+                    matches!(ours(&error), Error::Unrewritable { reason, .. } if reason.contains("ON CONFLICT (..)")),
+                    "{error:?}"
+                );
+                Ok::<_, diesel::result::Error>(())
+            })
+            .unwrap();
+    }
+}

@@ -1,0 +1,163 @@
+//! Names in a statement over rows of what a physical table owns: constraints and indexes, which the
+//! templates have made unique with the number of the table.
+
+use sqlparser::ast::{ConflictTarget, Insert, OnInsert, TableFactor, TableIndexDirective};
+
+use super::super::Dialect;
+use super::Refusal;
+use super::resolver::Resolver;
+
+/// What PostgreSQL ends the names with that it makes itself, of constraints that a conflict may be about.
+const MADE_BY_THE_SERVER: [&str; 3] = ["_pkey", "_key", "_excl"];
+
+/// `ON CONFLICT ON CONSTRAINT name`.
+pub(super) fn of_conflict(
+    resolver: &mut Resolver<'_, '_>,
+    table: usize,
+    insert: &Insert,
+) -> Result<(), Refusal> {
+    let Some(OnInsert::OnConflict(conflict)) = &insert.on else {
+        return Ok(());
+    };
+    let Some(ConflictTarget::OnConstraint(name)) = &conflict.conflict_target else {
+        return Ok(());
+    };
+    let [part] = name.0.as_slice() else {
+        return Err(Refusal::because(format!(
+            "{name} is no name of a constraint"
+        )));
+    };
+    let Some(ident) = part.as_ident() else {
+        return Err(Refusal::because(format!(
+            "{name} is no name of a constraint"
+        )));
+    };
+    let folded = resolver.scopes.fold(ident);
+    let own = &resolver.set.tables()[table].name;
+    let is_made = folded
+        .strip_prefix(own.as_str())
+        .is_some_and(|rest| MADE_BY_THE_SERVER.iter().any(|end| rest.ends_with(end)));
+    if is_made {
+        // Of `orders_3` it is orders_3_pkey, or orders_pkey_3 where a CONSTRAINT clause named it.
+        return Err(Refusal::because(format!(
+            "{name} may be a name that PostgreSQL made or one of a CONSTRAINT clause, and these differ in each physical table: name the columns, ON CONFLICT (..)"
+        )));
+    }
+    resolver.own(ident, table)
+}
+
+/// SQLite's `INDEXED BY name`. Indexes of MySQL keep their names, and so do the hints.
+pub(super) fn of_hint(
+    resolver: &mut Resolver<'_, '_>,
+    factor: &TableFactor,
+) -> Result<(), Refusal> {
+    let TableFactor::Table {
+        name,
+        index_directives,
+        ..
+    } = factor
+    else {
+        return Ok(());
+    };
+    if resolver.set.dialect == Dialect::Mysql || index_directives.is_empty() {
+        return Ok(());
+    }
+    if let Some(table) = resolver.relation(name, false)? {
+        for directive in index_directives {
+            if let TableIndexDirective::IndexedBy(index) = directive {
+                resolver.own(index, table)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::{Dialect, TableNumbers, Which};
+    use super::super::samples::{PLACED_BY, set};
+    use super::super::{Analysis, Origin, Refusal, analyze};
+    use crate::name::KeyspaceName;
+
+    fn rewritten(dialect: Dialect, text: &str) -> Result<String, Refusal> {
+        let set = set(dialect);
+        let numbers = TableNumbers {
+            keyspace: KeyspaceName::intern("orders"),
+            which: Which::Spread(3),
+            placed_by: PLACED_BY,
+        };
+        match analyze(&set, text, Origin::Anyone)? {
+            Analysis::Untouched => Ok(text.to_owned()),
+            Analysis::Template(template) => Ok(template
+                .render(&set, Some(numbers))
+                .expect("tables of the keyspace")),
+        }
+    }
+
+    #[test]
+    fn a_constraint_has_the_name_that_its_template_gave_it() {
+        for (text, becomes) in [
+            (
+                r#"INSERT INTO "orders" ("id", "user_id") VALUES ($1, $2) ON CONFLICT ON CONSTRAINT "one_each" DO NOTHING"#,
+                r#"INSERT INTO "orders_3" ("id", "user_id") VALUES ($1, $2) ON CONFLICT ON CONSTRAINT "one_each_3" DO NOTHING"#,
+            ),
+            (
+                "INSERT INTO orders (id, user_id) VALUES (1, 2) ON CONFLICT ON CONSTRAINT orders DO UPDATE SET qty = orders.qty",
+                "INSERT INTO orders_3 (id, user_id) VALUES (1, 2) ON CONFLICT ON CONSTRAINT orders_3 DO UPDATE SET qty = orders_3.qty",
+            ),
+            // Of a table that is not sharded.
+            (
+                "INSERT INTO users SELECT id FROM orders ON CONFLICT ON CONSTRAINT one_each DO NOTHING",
+                "INSERT INTO users SELECT id FROM orders_3 ON CONFLICT ON CONSTRAINT one_each DO NOTHING",
+            ),
+        ] {
+            assert_eq!(rewritten(Dialect::Postgres, text).as_deref(), Ok(becomes));
+        }
+    }
+
+    #[test]
+    fn a_name_that_the_server_may_have_made_is_not_guessed() {
+        for name in [
+            "orders_pkey",
+            "orders_user_id_key",
+            "\"orders_id_excl\"",
+            "ORDERS_PKEY",
+        ] {
+            let text = format!(
+                "INSERT INTO orders (id, user_id) VALUES (1, 2) ON CONFLICT ON CONSTRAINT {name} DO NOTHING"
+            );
+            assert!(
+                matches!(
+                    rewritten(Dialect::Postgres, &text),
+                    Err(Refusal::Unclear(_))
+                ),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_hint_names_the_index_of_the_physical_table() {
+        for (text, becomes) in [
+            (
+                "SELECT id FROM orders INDEXED BY ix_user WHERE user_id = 1",
+                "SELECT id FROM orders_3 INDEXED BY ix_user_3 WHERE user_id = 1",
+            ),
+            (
+                "UPDATE orders INDEXED BY \"ix_user\" SET qty = 1",
+                "UPDATE orders_3 INDEXED BY \"ix_user_3\" SET qty = 1",
+            ),
+            (
+                "DELETE FROM orders NOT INDEXED WHERE id IN (SELECT id FROM users INDEXED BY ix_user)",
+                "DELETE FROM orders_3 NOT INDEXED WHERE id IN (SELECT id FROM users INDEXED BY ix_user)",
+            ),
+        ] {
+            assert_eq!(rewritten(Dialect::Sqlite, text).as_deref(), Ok(becomes));
+        }
+        let mysql = "SELECT id FROM orders USE INDEX (ix_user) WHERE user_id = 1";
+        assert_eq!(
+            rewritten(Dialect::Mysql, mysql).as_deref(),
+            Ok("SELECT id FROM orders_3 USE INDEX (ix_user) WHERE user_id = 1")
+        );
+    }
+}
