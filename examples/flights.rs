@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! cargo demo                                        SQLite files in a temporary folder, no server
+//! cargo demo -- --tables 4                          the same with four tables on each shard, flights_0 to flights_3
 //! cargo run --example flights --features sqlite,bundled,config,postgres -- --config FILE
 //! cargo run --example flights --features sqlite,bundled,config,mysql    -- --config FILE
 //! ```
@@ -18,7 +19,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use diesel::SqliteConnection;
-use diesel_sharded::blocking::{Keyspace, ShardedConnectionManager};
+use diesel_sharded::blocking::{Keyspace, ShardedConnection, ShardedConnectionManager};
 use diesel_sharded::{BoxError, Config, Error, KeyType, KeyspaceConfig, RuleSpec, ShardName};
 
 /// The modules are in `examples/flights/`.
@@ -26,11 +27,13 @@ mod flights {
     pub(crate) mod checks;
     pub(crate) mod data;
     pub(crate) mod output;
+    pub(crate) mod parts;
     pub(crate) mod queries;
 }
 use flights::checks::check;
 use flights::data::{self, Figures, Flight};
 use flights::output::{bars, grouped, heading, progress};
+use flights::parts;
 use flights::queries::FlightQueries;
 
 type Result<T, E = BoxError> = std::result::Result<T, E>;
@@ -44,8 +47,8 @@ const UNKEYED: &str = "unkeyed";
 
 fn main() -> ExitCode {
     let result = match arguments() {
-        Ok(Some(file)) => on_configured_servers(&file),
-        Ok(None) => on_temporary_files(),
+        Ok(Databases::Configured(file)) => on_configured_servers(&file),
+        Ok(Databases::Temporary { tables }) => on_temporary_files(tables),
         Err(usage) => {
             eprintln!("{usage}");
             return ExitCode::from(2);
@@ -65,13 +68,29 @@ fn main() -> ExitCode {
     }
 }
 
-/// The file after `--config`, if there is one.
-fn arguments() -> Result<Option<PathBuf>, &'static str> {
-    const USAGE: &str = "usage: flights [--config FILE]   (FILE: .toml, .yaml or .json; without it, SQLite files in a temporary folder)";
+/// Where the flights go.
+enum Databases {
+    /// Into the databases that a file names.
+    Configured(PathBuf),
+    /// Into SQLite files, with so many tables on each shard.
+    Temporary { tables: u32 },
+}
+
+/// What the arguments ask for.
+fn arguments() -> Result<Databases, &'static str> {
+    const USAGE: &str = "usage: flights [--config FILE | --tables N]   (FILE: .toml, .yaml or .json; without it, SQLite files in a temporary folder, with N tables on each shard)";
     let mut arguments = std::env::args_os().skip(1);
     match (arguments.next(), arguments.next(), arguments.next()) {
-        (None, ..) => Ok(None),
-        (Some(option), Some(file), None) if option == "--config" => Ok(Some(file.into())),
+        (None, ..) => Ok(Databases::Temporary { tables: 1 }),
+        (Some(option), Some(file), None) if option == "--config" => {
+            Ok(Databases::Configured(file.into()))
+        }
+        (Some(option), Some(tables), None) if option == "--tables" => {
+            let tables = tables.to_str().and_then(|tables| tables.parse().ok());
+            Ok(Databases::Temporary {
+                tables: tables.filter(|tables| *tables > 0).ok_or(USAGE)?,
+            })
+        }
         _ => Err(USAGE),
     }
 }
@@ -79,7 +98,7 @@ fn arguments() -> Result<Option<PathBuf>, &'static str> {
 // ---------------------------------------------------------------- which shards there are
 
 /// The embedded form: each shard is a SQLite file. The topology is described in code.
-fn on_temporary_files() -> Result<()> {
+fn on_temporary_files(tables: u32) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let file = |shard: &str| {
         folder
@@ -98,7 +117,7 @@ fn on_temporary_files() -> Result<()> {
         .keyspace(
             "planes",
             KeyspaceConfig::new(RuleSpec::hash(PLANE_SHARDS, 4096).key(KeyType::Text))
-                .table("flights", "tailnum", 1),
+                .table("flights", "tailnum", tables),
         )
         .build()?;
 
@@ -154,30 +173,46 @@ fn demo<C: FlightQueries>(shards: &ShardedConnectionManager<C>) -> Result<()> {
         shards.shards().len(),
         C::BACKEND
     );
+    let tables = parts::count(&planes)?;
+    if tables > 1 {
+        println!(
+            "each shard of the planes has {tables} tables; the queries name `flights` all the same"
+        );
+    }
 
-    migrate(shards)?;
+    migrate(shards, &planes)?;
     load(shards, &planes, rows)?;
-    let totals = Totals::gather(shards)?;
+    let totals = Totals::gather(shards, &planes)?;
     totals.print(&planes)?;
     stay_on_one_shard(shards, &planes, &totals.busiest[0].0)?;
     check(shards, &planes, &totals, &expected)
 }
 
-/// Brings every shard's schema up to date. The table is the example's own, and is emptied.
-fn migrate<C: FlightQueries>(shards: &ShardedConnectionManager<C>) -> Result<()> {
+/// Brings the schema up to date, on every shard and for every table. The table is the example's own, and
+/// is emptied.
+fn migrate<C: FlightQueries>(
+    shards: &ShardedConnectionManager<C>,
+    planes: &Keyspace<C>,
+) -> Result<()> {
     heading("Migrations, on every shard");
-    for shard in shards.shards() {
-        // By name: no route is needed, and none is in the way.
-        let mut conn = shards.get_on(shard)?;
-        let applied = C::migrate(&mut conn).map_err(|error| format!("shard {shard}: {error}"))?;
-        println!("  {shard:8}  {applied} applied");
-        let old = C::count(&mut conn)?;
+    let split = parts::count(planes)? > 1;
+    parts::all(shards, planes, |conn, part| {
+        // An application with several tables has `diesel-sharded migration run` do this.
+        if !(split && part.shard.as_str() != UNKEYED) {
+            let applied = C::migrate(conn)?;
+            println!("  {part:8}  {applied} applied");
+        } else if C::count(conn).is_err() {
+            C::create(conn)?;
+            println!("  {part:8}  created");
+        }
+        let old = C::count(conn)?;
         if old > 0 {
             let old = grouped(old);
-            println!("  {shard:8}  deleting {old} flights that an earlier run left");
-            C::clear(&mut conn)?;
+            println!("  {part:8}  deleting {old} flights that an earlier run left");
+            C::clear(conn)?;
         }
-    }
+        Ok(())
+    })?;
     Ok(())
 }
 
@@ -187,14 +222,18 @@ fn load<C: FlightQueries>(
     planes: &Keyspace<C>,
     rows: Vec<Flight>,
 ) -> Result<()> {
-    heading("Load, one transaction per shard");
+    heading("Load, one transaction per table");
     let started = Instant::now();
     let bar = progress(rows.len());
 
-    // One transaction holds the rows of one shard, so rows are sorted by shard first. No I/O here.
-    let grouped_rows = planes.group_by_shard(rows, |flight| flight.tailnum.clone());
-    for (shard, rows) in &grouped_rows.by_shard {
-        write(shards, *shard, rows, &bar)?;
+    // One transaction holds the rows of one table, so rows are sorted by table first. No I/O here.
+    let grouped_rows = planes.group_by_placement(rows, |flight| flight.tailnum.clone())?;
+    for (_, rows) in &grouped_rows.by_placement {
+        let Some(plane) = rows.first().and_then(|flight| flight.tailnum.as_deref()) else {
+            continue;
+        };
+        let part = parts::of_plane(planes, plane)?;
+        planes.transaction_for(plane, |conn| write(conn, part, rows, &bar))?;
     }
 
     // Nothing was dropped: what has no key came back, each row with the reason.
@@ -215,7 +254,7 @@ fn load<C: FlightQueries>(
             .all(|row| matches!(row.error, Error::NullShardKey { .. }))
     );
     let unkeyed: Vec<Flight> = refused.into_iter().map(|row| row.item).collect();
-    write(shards, UNKEYED, &unkeyed, &bar)?;
+    shards.transaction_on(UNKEYED, |conn| write(conn, UNKEYED, &unkeyed, &bar))?;
 
     bar.finish_and_clear();
     println!(
@@ -226,22 +265,18 @@ fn load<C: FlightQueries>(
     Ok(())
 }
 
-/// Writes these rows to this shard: all, or none.
+/// Writes these rows, inside a transaction: all, or none.
 fn write<C: FlightQueries>(
-    shards: &ShardedConnectionManager<C>,
-    shard: impl AsRef<str>,
+    conn: &mut ShardedConnection<C>,
+    part: impl std::fmt::Display,
     rows: &[Flight],
     bar: &indicatif::ProgressBar,
 ) -> Result<()> {
-    let shard = shard.as_ref();
-    bar.set_message(shard.to_owned());
-    shards
-        .transaction_on(shard, |conn| {
-            C::insert(conn, rows, |batch| bar.inc(batch as u64))
-        })
-        .map_err(|error: diesel::result::Error| format!("writing to {shard}: {error}"))?;
+    bar.set_message(part.to_string());
+    C::insert(conn, rows, |batch| bar.inc(batch as u64))
+        .map_err(|error| format!("writing to {part}: {error}"))?;
     if bar.is_hidden() {
-        println!("  {shard:8}  {:>6} flights", grouped(rows.len() as i64));
+        println!("  {part:8}  {:>6} flights", grouped(rows.len() as i64));
     }
     Ok(())
 }
@@ -254,27 +289,30 @@ struct Totals {
 }
 
 impl Totals {
-    /// Asks each shard in turn, and puts the answers together.
-    fn gather<C: FlightQueries>(shards: &ShardedConnectionManager<C>) -> Result<Self> {
-        let mut per_shard = Vec::new();
+    /// Asks each table in turn, and puts the answers together.
+    fn gather<C: FlightQueries>(
+        shards: &ShardedConnectionManager<C>,
+        planes: &Keyspace<C>,
+    ) -> Result<Self> {
+        let mut per_shard = BTreeMap::new();
         let mut busiest = Vec::new();
         let mut per_carrier = BTreeMap::new();
-        for shard in shards.shards() {
-            let mut conn = shards.get_on(shard)?;
-            per_shard.push((shard, C::count(&mut conn)?));
-            // A plane is on one shard only, so the ten busiest of all are among the ten of each.
-            busiest.extend(C::busiest_planes(&mut conn, 10)?);
-            // A carrier is on every shard, so its counts are added up.
-            for (carrier, flights) in C::per_carrier(&mut conn)? {
+        parts::all(shards, planes, |conn, part| {
+            *per_shard.entry(part.shard).or_default() += C::count(conn)?;
+            // A plane is in one table only, so the ten busiest of all are among the ten of each.
+            busiest.extend(C::busiest_planes(conn, 10)?);
+            // A carrier is in every table, so its counts are added up.
+            for (carrier, flights) in C::per_carrier(conn)? {
                 *per_carrier.entry(carrier).or_default() += flights;
             }
-        }
+            Ok(())
+        })?;
         data::most_first(&mut busiest);
         busiest.truncate(10);
         let mut per_carrier: Vec<_> = per_carrier.into_iter().collect();
         data::most_first(&mut per_carrier);
         Ok(Self {
-            per_shard,
+            per_shard: per_shard.into_iter().collect(),
             busiest,
             per_carrier,
         })
@@ -288,8 +326,8 @@ impl Totals {
         let mut labelled = Vec::new();
         for (plane, flights) in &self.busiest {
             // Computed from the key alone: the database is not asked.
-            let shard = planes.locate(plane)?.shard();
-            labelled.push((format!("{plane}  {shard}"), *flights));
+            let part = parts::of_plane(planes, plane)?;
+            labelled.push((format!("{plane}  {part}"), *flights));
         }
         bars(&labelled, "flights");
 

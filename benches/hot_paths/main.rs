@@ -100,6 +100,12 @@ impl Bench {
     }
 }
 
+fn pg_socket() -> String {
+    std::env::var(PG_SOCKET).unwrap_or_else(|_| {
+        panic!("{PG_SOCKET} is not set: run scripts/bench, or this under `scripts/servers run --`")
+    })
+}
+
 fn checkouts(bench: &mut Bench, folder: &Path) {
     let (a, b) = (op::file(folder, "a.db"), op::file(folder, "b.db"));
     let name = "get and drop, SQLite, against r2d2 as it is by default";
@@ -124,11 +130,7 @@ fn checkouts(bench: &mut Bench, folder: &Path) {
     }
     let name = "get and drop, PostgreSQL over a unix socket, against r2d2 as it is by default";
     if bench.wants(name) {
-        let Ok(url) = std::env::var(PG_SOCKET) else {
-            panic!(
-                "{PG_SOCKET} is not set: run scripts/bench, or this under `scripts/servers run --`"
-            );
-        };
+        let url = pg_socket();
         // The second shard is the server's other database.
         let other = url.replace("/postgres", "/template1");
         let theirs = op::get_r2d2::<PgConnection>(&url, true);
@@ -165,6 +167,16 @@ fn sharded_tables(bench: &mut Bench) {
     if bench.wants(name) {
         let (ours, theirs) = tables::under_a_table_route();
         bench.compare(name, "1.08", ours, theirs);
+    }
+    let name = "a prepared SELECT under a table route, PostgreSQL over a unix socket, against a plain table";
+    if bench.wants(name) {
+        let (ours, theirs) = tables::under_a_table_route_on_postgres(&pg_socket());
+        // No measurable difference is asked for: what the A/A pair differs by on a quiet machine.
+        bench.compare(name, "1.03", ours, theirs);
+    }
+    let name = "what 8 connections remember of 32 tables and 50 shapes";
+    if bench.wants(name) {
+        println!("{name}: {}", tables::remembered());
     }
 }
 

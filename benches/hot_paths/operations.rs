@@ -33,6 +33,8 @@ pub(crate) const NAMES: &[&str] = &[
     "statement_inner",
     "statement_plain",
     "statement_in_transaction",
+    "statement_table_route",
+    "statement_plain_table",
     "on",
     "route_run",
     "stack_4_deep",
@@ -58,6 +60,8 @@ pub(crate) fn by_name(name: &str, folder: &Path) -> Option<Work> {
         "statement_inner" => statement_inner(&flights_in_memory()),
         "statement_plain" => statement_plain(),
         "statement_in_transaction" => statement_in_transaction().0,
+        "statement_table_route" => super::tables::statement_table_route(4),
+        "statement_plain_table" => super::tables::statement_table_route(1),
         "on" => on(sqlite()),
         "route_run" => route_run(&sqlite()),
         "stack_4_deep" => stack_4_deep(sqlite()),
@@ -148,7 +152,7 @@ diesel::table! {
 type Flight = (i64, String, i32);
 type Shared = Rc<RefCell<ShardedConnection<SqliteConnection>>>;
 
-const ROWS: i64 = 1_000;
+pub(crate) const ROWS: i64 = 1_000;
 pub(crate) const SCHEMA: &str = "
     CREATE TABLE flights (id INTEGER PRIMARY KEY, tail_number TEXT NOT NULL, distance INTEGER NOT NULL);
     WITH RECURSIVE ids (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM ids WHERE id < 1000)

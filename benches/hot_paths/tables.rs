@@ -1,16 +1,25 @@
-//! The prepared SELECT under a route that means a physical table.
+//! The prepared SELECT under a route that means a physical table, and what connections remember for it.
 
-use diesel::SqliteConnection;
-use diesel::connection::SimpleConnection;
+use std::hint::black_box;
+
+use diesel::connection::{LoadConnection, SimpleConnection};
+use diesel::prelude::*;
+use diesel::{PgConnection, SqliteConnection};
+use diesel_sharded::blocking::NodeConnection;
 use diesel_sharded::{KeyspaceConfig, RuleSpec};
 
 use super::compare::Work;
-use super::operations::{SCHEMA, Sharded, find_flights};
+use super::operations::{ROWS, SCHEMA, Sharded, find_flights, flights};
 
-/// One in-memory database with `flights` itself and, in its place, one physical table of it.
-fn shards(count: u32) -> Sharded<SqliteConnection> {
-    Sharded::<SqliteConnection>::builder()
-        .shard("a", ":memory:")
+const POSTGRES_SCHEMA: &str = "
+    DROP TABLE IF EXISTS flights;
+    CREATE TABLE flights (id BIGINT PRIMARY KEY, tail_number TEXT NOT NULL, distance INTEGER NOT NULL);
+    INSERT INTO flights SELECT id, 'N' || (10000 + id * 7), id * 3 FROM generate_series(1, 1000) AS id";
+
+/// One database in which `flights` is split into so many tables.
+fn shards<C: NodeConnection>(url: &str, count: u32) -> Sharded<C> {
+    Sharded::<C>::builder()
+        .shard("a", url)
         .keyspace(
             "k",
             KeyspaceConfig::new(RuleSpec::hash(["a"], 16)).table("flights", "id", count),
@@ -21,31 +30,106 @@ fn shards(count: u32) -> Sharded<SqliteConnection> {
 
 /// Under a route to a physical table, and under a route to the shard of the plain table.
 pub(crate) fn under_a_table_route() -> (Work, Work) {
-    let sharded = shards(4);
-    let route = sharded
-        .keyspace("k")
-        .and_then(|keyspace| keyspace.table_route("a", 3))
-        .expect("table 3");
-    let mut conn = route.run(|| sharded.get()).expect("a connection");
-    conn.batch_execute(&SCHEMA.replace("flights", "flights_3"))
-        .expect("the flights");
-    let ours = Work::new(move |n| {
+    (sqlite(4), sqlite(1))
+}
+
+fn sqlite(count: u32) -> Work {
+    prepared(
+        &shards::<SqliteConnection>(":memory:", count),
+        count,
+        SCHEMA,
+        |conn, n| {
+            find_flights(conn, n);
+        },
+    )
+}
+
+/// One of the two, for counting instructions.
+pub(crate) fn statement_table_route(count: u32) -> Work {
+    sqlite(count)
+}
+
+/// The same on a server.
+pub(crate) fn under_a_table_route_on_postgres(url: &str) -> (Work, Work) {
+    let work = |count| {
+        let shards = shards::<PgConnection>(url, count);
+        prepared(&shards, count, POSTGRES_SCHEMA, find_flights_on_postgres)
+    };
+    (work(4), work(1))
+}
+
+fn find_flights_on_postgres<C>(conn: &mut C, n: u64)
+where
+    C: LoadConnection<Backend = diesel::pg::Pg>,
+{
+    for i in 0..n {
+        let found: (i64, String, i32) = flights::table
+            .find(i as i64 % ROWS + 1)
+            .get_result(conn)
+            .expect("a flight with this id");
+        black_box(found);
+    }
+}
+
+fn prepared<C: NodeConnection>(
+    shards: &Sharded<C>,
+    count: u32,
+    schema: &str,
+    find: impl Fn(&mut diesel_sharded::blocking::ShardedConnection<C>, u64) + 'static,
+) -> Work {
+    let route = if count > 1 {
+        shards
+            .keyspace("k")
+            .and_then(|keyspace| keyspace.table_route("a", 3))
+    } else {
+        shards.route("a")
+    };
+    let route = route.expect("a route");
+    let mut conn = route.run(|| shards.get()).expect("a connection");
+    let created: Result<(), diesel::result::Error> = route.run(|| conn.batch_execute(schema));
+    created.expect("the flights");
+    Work::new(move |n| {
         let done = route.run(|| {
-            find_flights(&mut conn, n);
+            find(&mut conn, n);
             Ok::<_, diesel::result::Error>(())
         });
         done.expect("the route");
-    });
-    let plain = shards(1);
-    let route = plain.route("a").expect("shard a");
-    let mut conn = route.run(|| plain.get()).expect("a connection");
-    conn.batch_execute(SCHEMA).expect("the flights");
-    let theirs = Work::new(move |n| {
-        let done = route.run(|| {
-            find_flights(&mut conn, n);
+    })
+}
+
+/// What 8 connections remember after 50 shapes of a query on each of 32 tables.
+pub(crate) fn remembered() -> String {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("a.db").display().to_string();
+    let shards = shards::<SqliteConnection>(&file, 32);
+    let keyspace = shards.keyspace("k").expect("the keyspace");
+    let mut conns: Vec<_> = (0..8)
+        .map(|_| shards.get_on("a").expect("a connection"))
+        .collect();
+    for number in 0..32 {
+        let route = keyspace.table_route("a", number).expect("a table");
+        let asked = route.run(|| {
+            conns[0].batch_execute(
+                "CREATE TABLE flights (id INTEGER PRIMARY KEY, tail_number TEXT NOT NULL, distance INTEGER NOT NULL)",
+            )?;
+            for conn in &mut conns {
+                for shape in 0..50 {
+                    let mut query = flights::table.into_boxed();
+                    for _ in 0..shape {
+                        query = query.filter(flights::distance.ne(-1));
+                    }
+                    let none: Vec<(i64, String, i32)> = query.load(conn)?;
+                    assert!(none.is_empty());
+                }
+            }
             Ok::<_, diesel::result::Error>(())
         });
-        done.expect("the route");
-    });
-    (ours, theirs)
+        asked.expect("every shape on every table");
+    }
+    let status = shards.status();
+    let node = &status.nodes[0];
+    format!(
+        "{} prepared statements and {} bytes of texts and templates in 8 connections (bounds for each: 256 statements; 512 KiB of templates and 256 texts of at most 16 KiB)",
+        node.table_statements, node.table_text_bytes
+    )
 }

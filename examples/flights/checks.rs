@@ -6,6 +6,7 @@ use diesel_sharded::blocking::{Keyspace, ShardedConnectionManager};
 
 use super::data::Figures;
 use super::output::{grouped, heading};
+use super::parts;
 use super::queries::FlightQueries;
 use crate::{Result, Totals, UNKEYED};
 
@@ -23,17 +24,16 @@ pub(crate) fn check<C: FlightQueries>(
     println!("  ok  {} flights in all", grouped(all));
 
     let mut per_plane = BTreeMap::new();
-    for shard in planes.shards()? {
-        let on_shard = C::busiest_planes(&mut shards.get_on(shard)?, i64::MAX)?;
-        for (plane, flights) in on_shard {
-            let home = planes.locate(&plane)?.shard();
-            assert_eq!(shard, home, "the shard of {plane}");
+    for (part, in_table) in parts::each(planes, |conn, _| Ok(C::busiest_planes(conn, i64::MAX)?))? {
+        for (plane, flights) in in_table {
+            let home = parts::of_plane(planes, &plane)?;
+            assert_eq!(part.to_string(), home.to_string(), "the table of {plane}");
             per_plane.insert(plane, flights);
         }
     }
     assert_eq!(per_plane, expected.per_plane, "flights per plane");
     println!(
-        "  ok  {} planes, each on its own shard with all its flights",
+        "  ok  {} planes, each in its own table with all its flights",
         grouped(per_plane.len() as i64)
     );
 

@@ -4,6 +4,7 @@
 //! such queries as plain functions over `&mut ShardedConnection<PgConnection>`. The trait and the
 //! macro are here only because this example runs on three.
 
+use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
 use diesel_sharded::blocking::{NodeConnection, ShardedConnection};
@@ -42,6 +43,9 @@ pub(crate) trait FlightQueries: NodeConnection {
     /// Applies the migrations that are pending, and says how many they were.
     fn migrate(conn: &mut ShardedConnection<Self>) -> Result<usize>;
 
+    /// Creates the table and its index as the migrations do, for the table of the route.
+    fn create(conn: &mut ShardedConnection<Self>) -> QueryResult<()>;
+
     /// Inserts flights; tells `progress` after each batch how many they were.
     fn insert(
         conn: &mut ShardedConnection<Self>,
@@ -72,13 +76,17 @@ pub(crate) trait FlightQueries: NodeConnection {
 }
 
 macro_rules! flight_queries {
-    ($connection:ty, $backend:literal, $migrations:literal) => {
+    ($connection:ty, $backend:literal, $migrations:literal, $up:literal) => {
         impl FlightQueries for $connection {
             const BACKEND: &'static str = $backend;
 
             fn migrate(conn: &mut ShardedConnection<Self>) -> Result<usize> {
                 const MIGRATIONS: EmbeddedMigrations = embed_migrations!($migrations);
                 Ok(conn.run_pending_migrations(MIGRATIONS)?.len())
+            }
+
+            fn create(conn: &mut ShardedConnection<Self>) -> QueryResult<()> {
+                conn.batch_execute(include_str!(concat!("../../", $migrations, $up)))
             }
 
             fn insert(
@@ -143,17 +151,20 @@ macro_rules! flight_queries {
 flight_queries!(
     diesel::SqliteConnection,
     "SQLite",
-    "migrations/example/sqlite"
+    "migrations/example/sqlite",
+    "/2013-01-01-000000_create_flights/up.sql"
 );
 #[cfg(feature = "postgres")]
 flight_queries!(
     diesel::PgConnection,
     "PostgreSQL",
-    "migrations/example/postgres"
+    "migrations/example/postgres",
+    "/2013-01-01-000000_create_flights/up.sql"
 );
 #[cfg(feature = "mysql")]
 flight_queries!(
     diesel::MysqlConnection,
     "MySQL or MariaDB",
-    "migrations/example/mysql"
+    "migrations/example/mysql",
+    "/2013-01-01-000000_create_flights/up.sql"
 );

@@ -33,6 +33,10 @@ impl<T, E> TableResult<T, E> {
     }
 }
 
+/// A physical table, and where work on it goes.
+#[cfg(feature = "bb8")]
+pub(crate) type LocatedTable = (TablePlace, Result<Located, Error>);
+
 impl KeyspaceRef {
     /// The route to the tables with a number; without the name of a table, of the one count that the
     /// keyspace has.
@@ -61,10 +65,7 @@ impl KeyspaceRef {
 
     /// The same with the route to each.
     #[cfg(feature = "bb8")]
-    pub(crate) fn located_tables(
-        &self,
-        table: &str,
-    ) -> Result<Vec<(TablePlace, Result<Located, Error>)>, Error> {
+    pub(crate) fn located_tables(&self, table: &str) -> Result<Vec<LocatedTable>, Error> {
         let places = self.table_places(table)?.into_iter();
         let at = |place: TablePlace| self.table_at(Some(table), place.shard.as_str(), place.number);
         Ok(places.map(|place| (place, at(place))).collect())

@@ -82,6 +82,7 @@ fn a_placement_and_the_tables_of_its_shard_have_the_same_names() {
             let numbers = crate::rewrite::TableNumbers {
                 keyspace: entry.name,
                 which: crate::rewrite::Which::Spread(placement.spread()),
+                placed_by: entry.placed_by(),
             };
             let routed = set.tables.as_ref().unwrap().tables()[0].physical(numbers);
             assert_eq!(routed.as_deref(), Some(physical.as_str()));
