@@ -221,6 +221,7 @@ mod tests {
             name: name.to_owned(),
             key_column: "id".to_owned(),
             parts: Parts::Numbered(parts),
+            placed_by: crate::rewrite::PlacedBy(1),
         };
         let orders = names.iter().map(|end| format!("orders_{end}")).collect();
         let items = names.iter().map(|end| format!("items_{end}")).collect();
