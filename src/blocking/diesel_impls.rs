@@ -184,23 +184,46 @@ where
             topology,
         } = self.ready_with_tables()?;
         before_statement(slot, &source, in_transaction);
-        let plan = if slot.tables.is_needed() {
-            plan(slot, topology, numbers, &source)?
-        } else {
-            None
-        };
-        let (conn, noter) = slot.split();
-        let rows = match plan {
-            None => LoadConnection::<B>::load(conn, source),
-            Some(plan) => {
-                let (_scope, query) = plan.numbered(source);
-                LoadConnection::<B>::load(conn, query)
-            }
-        };
-        match rows {
-            Ok(rows) => Ok(ShardedCursor { rows, noter }),
-            Err(error) => Err(noter.failed(error)),
+        if slot.tables.is_needed() {
+            return load_rewritten::<B, C, T>(slot, topology, numbers, source);
         }
+        let (conn, noter) = slot.split();
+        let rows = LoadConnection::<B>::load(conn, source);
+        cursor(rows, noter)
+    }
+}
+
+/// What [`load`](LoadConnection::load) does where the shard has sharded tables; apart from it, so that
+/// it costs the others nothing.
+#[inline(never)]
+fn load_rewritten<'conn, 'query, B, C, T>(
+    slot: &'conn mut Slot<C>,
+    topology: &Topology,
+    numbers: Option<TableNumbers>,
+    source: T,
+) -> QueryResult<ShardedCursor<'conn, <C as LoadConnection<B>>::Cursor<'conn, 'query>>>
+where
+    C: NodeConnection + LoadConnection<B>,
+    T: Query + QueryFragment<C::Backend> + QueryId + 'query,
+    C::Backend: QueryMetadata<T::SqlType>,
+{
+    let plan = plan(slot, topology, numbers, &source)?;
+    let (conn, noter) = slot.split();
+    let rows = match plan {
+        None => LoadConnection::<B>::load(conn, source),
+        Some(plan) => {
+            let (_scope, query) = plan.numbered(source);
+            LoadConnection::<B>::load(conn, query)
+        }
+    };
+    cursor(rows, noter)
+}
+
+#[inline]
+fn cursor<I>(rows: QueryResult<I>, noter: Noter<'_>) -> QueryResult<ShardedCursor<'_, I>> {
+    match rows {
+        Ok(rows) => Ok(ShardedCursor { rows, noter }),
+        Err(error) => Err(noter.failed(error)),
     }
 }
 
