@@ -346,55 +346,6 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
         Ok(Keyspace::new(self.clone(), keyspace))
     }
 
-    /// Another manager for the same databases, for tests: each node's pool is one connection that
-    /// lives in a test transaction, so nothing that is done through it is ever committed.
-    ///
-    /// Give it to the code under test in place of the real one: handlers write through it, the test
-    /// reads through it, and when it is dropped nothing is left. `transaction_on` opens savepoints,
-    /// `after_commit` runs when they are released. What cannot work with one connection per node does
-    /// not: `independent` on the same shard is `WouldDeadlock`, a second thread waits for the first.
-    /// On MySQL a statement of data definition ends the test transaction; migrate before. On PostgreSQL
-    /// a statement that fails outside of `transaction_on` spoils it: what the test has written until
-    /// then is gone, and a new test transaction begins.
-    ///
-    /// ```
-    /// # #[cfg(feature = "sqlite")] fn main() -> Result<(), diesel_sharded::Error> {
-    /// # use diesel::connection::SimpleConnection;
-    /// # use diesel::prelude::*;
-    /// # use diesel_sharded::blocking::ShardedConnectionManager;
-    /// # let dir = tempfile::tempdir().expect("a temporary folder");
-    /// # let shards = ShardedConnectionManager::<diesel::SqliteConnection>::builder()
-    /// #     .shard("order-0", dir.path().join("o").display().to_string()).build()?;
-    /// # diesel::table! { orders (id) { id -> Integer, } }
-    /// # shards.get_on("order-0")?.batch_execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)")?;
-    /// # let handler = |shards: &ShardedConnectionManager<diesel::SqliteConnection>| shards
-    /// #     .transaction_on("order-0", |conn| diesel::insert_into(orders::table)
-    /// #         .values(orders::id.eq(1)).execute(conn));
-    /// let test = shards.test_transactions()?;
-    /// handler(&test)?;
-    /// assert_eq!(orders::table.count().get_result::<i64>(&mut test.get_on("order-0")?)?, 1);
-    /// drop(test);
-    /// assert_eq!(orders::table.count().get_result::<i64>(&mut shards.get_on("order-0")?)?, 0);
-    /// # Ok(())
-    /// # }
-    /// # #[cfg(not(feature = "sqlite"))] fn main() {}
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Config`] where what was valid when the topology was made no longer is.
-    pub fn test_transactions(&self) -> Result<Self, Error> {
-        let options = Options {
-            test_transactions: true,
-            ..self.inner.options.clone()
-        };
-        Self::new(
-            &self.topology().copy()?,
-            options,
-            Arc::clone(&self.inner.threads),
-        )
-    }
-
     /// The state of every node's pool, and what was counted since the manager was made.
     ///
     /// With the feature `metrics` this also sets the gauges of the pools, so call it now and then:

@@ -165,7 +165,7 @@ fn tables_by_dates_have_the_names_of_their_pattern_too() {
             fleet
                 .direct(target.shard.as_str())
                 .batch_execute(&format!(
-                    "CREATE TABLE {table} (id BIGINT PRIMARY KEY, user_id BIGINT NOT NULL, order_id BIGINT NOT NULL)"
+                    "CREATE TABLE {table} (id BIGINT PRIMARY KEY, user_id BIGINT NOT NULL, order_id BIGINT NOT NULL, day DATE NOT NULL)"
                 ))
                 .unwrap();
             tables.push(table.as_str());
@@ -178,13 +178,10 @@ fn tables_by_dates_have_the_names_of_their_pattern_too() {
         let key = KeyType::Date.parse_key(day).unwrap();
         keyspace
             .transaction_for(&key, |conn| {
-                diesel::insert_into(parcels::table)
-                    .values((
-                        parcels::id.eq(id),
-                        parcels::user_id.eq(0),
-                        parcels::order_id.eq(0),
-                    ))
-                    .execute(conn)?;
+                diesel::sql_query(format!(
+                    "INSERT INTO parcels (id, user_id, order_id, day) VALUES ({id}, 0, 0, '{day}')"
+                ))
+                .execute(conn)?;
                 conn.batch_execute("UPDATE parcels SET order_id = parcels.order_id + 1")?;
                 parcels::table.find(id).select(parcels::order_id).first::<i64>(conn)
             })
