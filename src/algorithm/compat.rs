@@ -327,7 +327,10 @@ impl Compat {
     }
 
     /// Every step with its ends, where the rule goes by steps of time.
-    #[cfg(feature = "migrations")]
+    #[cfg(all(
+        feature = "migrations",
+        any(feature = "sqlite", feature = "postgres", feature = "mysql")
+    ))]
     pub(super) fn spans(&self) -> Option<Vec<super::periods::Span>> {
         let Places::Index {
             index: Index::Interval(steps),
@@ -353,7 +356,10 @@ impl Compat {
     }
 
     /// The zone of such a rule.
-    #[cfg(feature = "migrations")]
+    #[cfg(all(
+        feature = "migrations",
+        any(feature = "sqlite", feature = "postgres", feature = "mysql")
+    ))]
     pub(super) fn zone(&self) -> Option<jiff::tz::TimeZone> {
         match &self.places {
             Places::Index {

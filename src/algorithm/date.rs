@@ -19,7 +19,10 @@ use crate::key::KeyValue;
 use period::day;
 
 pub(super) use layout::Refused;
-#[cfg(feature = "migrations")]
+#[cfg(all(
+    feature = "migrations",
+    any(feature = "sqlite", feature = "postgres", feature = "mysql")
+))]
 pub(crate) use period::parse_day;
 pub use spec::{DateSpec, Every, Rounding};
 
@@ -159,7 +162,10 @@ impl Date {
     }
 
     /// Every period with its ends.
-    #[cfg(feature = "migrations")]
+    #[cfg(all(
+        feature = "migrations",
+        any(feature = "sqlite", feature = "postgres", feature = "mysql")
+    ))]
     pub(super) fn spans(&self) -> Vec<super::periods::Span> {
         let spans = self.periods.iter().filter_map(|period| {
             let from = day(period.first_day)?;

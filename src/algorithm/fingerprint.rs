@@ -67,7 +67,6 @@ impl Fingerprint {
     }
 
     /// Half of it: enough to tell apart what one process has had in force.
-    #[cfg(any(feature = "r2d2", feature = "bb8"))]
     pub(crate) fn half(self) -> u64 {
         // The lower half is meant.
         self.0 as u64

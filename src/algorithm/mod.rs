@@ -15,7 +15,10 @@ mod jump;
 mod list;
 mod modulo;
 mod normalize;
-#[cfg(feature = "migrations")]
+#[cfg(all(
+    feature = "migrations",
+    any(feature = "sqlite", feature = "postgres", feature = "mysql")
+))]
 mod periods;
 mod placement;
 mod point;
@@ -33,7 +36,10 @@ mod tests;
 pub(crate) use compare::Compared;
 pub use compat::{CompatRange, CompatSpec, JavaType, Layout, System};
 pub use custom::{AlgorithmOptions, CustomPlace, CustomSpec, ShardingAlgorithm};
-#[cfg(feature = "migrations")]
+#[cfg(all(
+    feature = "migrations",
+    any(feature = "sqlite", feature = "postgres", feature = "mysql")
+))]
 pub(crate) use date::parse_day;
 pub use date::{DateSpec, Every, Rounding};
 pub use explain::{ExplainStep, Explanation};

@@ -17,9 +17,10 @@ use super::kept_texts::{KeptTexts, LONGEST, Metered, TextMeter};
 use super::written_keys::WrittenKeys;
 use crate::error::Error;
 use crate::name::{KeyspaceName, ShardName};
+#[cfg(feature = "r2d2")]
+use crate::rewrite::TextScope;
 use crate::rewrite::{
-    Analysis, Origin, Parts, Refusal, Rewritten, TableNumbers, TableSet, Template, TextId,
-    TextScope, analyze,
+    Analysis, Origin, Parts, Refusal, Rewritten, TableNumbers, TableSet, Template, TextId, analyze,
 };
 use crate::telemetry;
 use crate::topology::Snapshot;
@@ -70,6 +71,10 @@ pub(crate) struct Plan {
     pub(crate) text: Arc<str>,
     /// Whether a prepared statement of it may be kept.
     keep: bool,
+    #[cfg_attr(
+        not(feature = "r2d2"),
+        expect(dead_code, reason = "the nonblocking driver prepares by text")
+    )]
     id: Option<TextId>,
     /// Where it writes shard keys.
     writes: Option<(Arc<Found>, Arc<TableSet>)>,

@@ -16,6 +16,11 @@ mod node;
 mod outer;
 mod reload;
 mod retry;
+#[cfg(any(
+    feature = "async-sqlite",
+    feature = "async-postgres",
+    feature = "async-mysql"
+))]
 mod save_changes;
 mod slot;
 mod statement;

@@ -91,9 +91,11 @@ thread_local! {
 
 /// Diesel takes a query that is [`NUMBERED`](Rewritten) for the text of this number until it ends. What
 /// an observer of Diesel's runs on another connection meanwhile has a scope of its own.
+#[cfg(feature = "r2d2")]
 #[must_use = "the scope ends as soon as it is dropped"]
 pub(crate) struct TextScope(Option<TextId>);
 
+#[cfg(feature = "r2d2")]
 impl TextScope {
     #[inline]
     pub(crate) fn enter(id: Option<TextId>) -> Self {
@@ -101,6 +103,7 @@ impl TextScope {
     }
 }
 
+#[cfg(feature = "r2d2")]
 impl Drop for TextScope {
     #[inline]
     fn drop(&mut self) {

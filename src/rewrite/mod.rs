@@ -31,8 +31,10 @@ mod text_id;
 pub(crate) mod sql;
 
 pub(crate) use dialect::Dialect;
+#[cfg(feature = "r2d2")]
+pub(crate) use fragment::TextScope;
 #[cfg(any(feature = "r2d2", feature = "bb8"))]
-pub(crate) use fragment::{Rewritten, TextId, TextScope};
+pub(crate) use fragment::{Rewritten, TextId};
 pub(crate) use numbers::{PlacedBy, TableNumbers, Which};
 pub(crate) use pattern::Pattern;
 #[cfg(all(feature = "migrations", any(feature = "r2d2", feature = "bb8")))]

@@ -14,16 +14,12 @@ mod text;
 
 use std::fmt;
 
-#[cfg(any(feature = "r2d2", feature = "bb8"))]
 use crate::algorithm::Placement;
 use crate::error::Error;
 use crate::name::{ShardName, WorkloadName};
-#[cfg(any(feature = "r2d2", feature = "bb8"))]
 use crate::rewrite::{TableNumbers, Which};
 use crate::telemetry;
-#[cfg(any(feature = "r2d2", feature = "bb8"))]
-use crate::topology::KeyspaceEntry;
-use crate::topology::{ShardIndex, Snapshot, Topology};
+use crate::topology::{KeyspaceEntry, ShardIndex, Snapshot, Topology};
 
 #[cfg(any(feature = "bb8", feature = "macros"))]
 pub(crate) use future::in_route;
@@ -304,7 +300,6 @@ impl Snapshot {
     }
 
     /// Finds the shard of a placement, and the tables of its spread.
-    #[cfg(any(feature = "r2d2", feature = "bb8"))]
     #[inline]
     pub(crate) fn locate_placement(
         &self,

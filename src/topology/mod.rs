@@ -38,9 +38,9 @@ pub use place::RangeTarget;
 pub use skew::{HeavyKey, Share, Skew, SkewReport};
 #[cfg(feature = "config")]
 pub(crate) use snapshot::nearest;
+pub(crate) use snapshot::{KeyspaceEntry, ShardIndex, Snapshot};
 #[cfg(any(feature = "r2d2", feature = "bb8"))]
-pub(crate) use snapshot::{KeyspaceEntry, NodeSpec, PoolSettings};
-pub(crate) use snapshot::{ShardIndex, Snapshot};
+pub(crate) use snapshot::{NodeSpec, PoolSettings};
 pub(crate) use spec::TopologySpec;
 #[cfg(feature = "config")]
 pub(crate) use spec::{BudgetConfig, TableConfig};

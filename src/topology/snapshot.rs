@@ -14,9 +14,7 @@ use crate::algorithm::{Fingerprint, Placement, Rule};
 use crate::error::Error;
 use crate::key::{ShardKey, ToShardKey};
 use crate::name::{KeyspaceName, Role, ShardName, WorkloadName};
-#[cfg(any(feature = "r2d2", feature = "bb8"))]
-use crate::rewrite::PlacedBy;
-use crate::rewrite::{Pattern, TableSet};
+use crate::rewrite::{Pattern, PlacedBy, TableSet};
 
 /// How much of an unknown name is repeated in an error.
 const LONGEST_SHOWN: usize = 128;
@@ -274,7 +272,6 @@ pub(crate) fn nearest<'a>(
 
 impl KeyspaceEntry {
     /// Of routes that are made now.
-    #[cfg(any(feature = "r2d2", feature = "bb8"))]
     #[inline]
     pub(crate) fn placed_by(&self) -> PlacedBy {
         PlacedBy(self.fingerprint.half())

@@ -161,13 +161,19 @@ impl Stepped {
     }
 
     /// Where a step begins and ends.
-    #[cfg(feature = "migrations")]
+    #[cfg(all(
+        feature = "migrations",
+        any(feature = "sqlite", feature = "postgres", feature = "mysql")
+    ))]
     pub(super) fn ends(&self, step: u64) -> Option<(DateTime, DateTime)> {
         let step = usize::try_from(step).ok()?;
         Some((*self.starts.get(step)?, *self.starts.get(step + 1)?))
     }
 
-    #[cfg(feature = "migrations")]
+    #[cfg(all(
+        feature = "migrations",
+        any(feature = "sqlite", feature = "postgres", feature = "mysql")
+    ))]
     pub(super) fn zone(&self) -> TimeZone {
         self.zone.clone()
     }

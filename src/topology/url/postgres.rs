@@ -16,7 +16,9 @@ use tokio_postgres::config::{ChannelBinding, LoadBalanceHosts, TargetSessionAttr
 use super::DatabaseUrl;
 use super::parse::{self, decode};
 use tls::Mode;
-pub(crate) use tls::{Roots, TlsSettings, Verify};
+pub(crate) use tls::TlsSettings;
+#[cfg(any(feature = "rustls", test))]
+pub(crate) use tls::{Roots, Verify};
 
 /// What to connect with.
 #[derive(Clone)]
