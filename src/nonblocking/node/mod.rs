@@ -128,6 +128,11 @@ impl<C: AsyncNodeConnection> Node<C> {
         let Some(built) = &*built else {
             return Found::Nothing;
         };
+        // A connection is of no use where there is no runtime; the slow way says it. A task has one, and its
+        // id is cheaper to get than the handle.
+        if tokio::task::try_id().is_none() && Handle::try_current().is_err() {
+            return Found::Nothing;
+        }
         let Some(permit) = Permit::try_take(self) else {
             return Found::Nothing;
         };

@@ -127,20 +127,11 @@ impl<C: AsyncNodeConnection> Built<C> {
         }
     }
 
-    /// An idle connection, if there is one and, unless it came back last, a runtime around the caller.
+    /// An idle connection, if there is one. Needs a runtime around it.
     #[inline]
     pub(super) fn try_get(&self) -> Option<Pooled<C>> {
         let last = lock(&self.last).pooled.take();
-        last.or_else(|| self.ask_bb8())
-    }
-
-    fn ask_bb8(&self) -> Option<Pooled<C>> {
-        // bb8 panics where there is no runtime; the slow way says it. A task has one, and its id is
-        // cheaper to get than the handle.
-        if tokio::task::try_id().is_none() && Handle::try_current().is_err() {
-            return None;
-        }
-        self.pool.get_owned().now_or_never()?.ok()
+        last.or_else(|| self.pool.get_owned().now_or_never()?.ok())
     }
 
     /// Keeps a connection that comes back; answers one that bb8 is to keep, or to close.
