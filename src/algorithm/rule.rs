@@ -209,8 +209,32 @@ impl Rule {
 
     /// The placement of a key that has one as it is; for what else there is to say,
     /// [`place`](Self::place) is asked.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, key: &ShardKey<'_>) -> Option<Placement> {
+        match key {
+            // Most keys are numbers, and where the caller's type says so, this one never leaves the
+            // registers: written to memory and read back it would cost as much as the rest.
+            ShardKey::Integer(number) => self.find_integer(*number),
+            other => self.find_other(other),
+        }
+    }
+
+    #[inline(never)]
+    fn find_integer(&self, number: i128) -> Option<Placement> {
+        if self.key != KeyType::Integer {
+            return None;
+        }
+        let spot = match &self.algorithm {
+            Algorithm::Hash(hash) => hash.place(KeyValue::Integer(number)),
+            Algorithm::Modulo(modulo) => modulo.place(KeyValue::Integer(number)),
+            // Out of line, like everything that the two above do not need: it keeps their way short.
+            _ => self.place_integer(number),
+        };
+        self.placement(spot?)
+    }
+
+    #[inline(never)]
+    fn find_other(&self, key: &ShardKey<'_>) -> Option<Placement> {
         match key.value() {
             Ok(value) if value.key_type() == self.key && self.steps.is_empty() => {
                 self.place_value(value)
@@ -223,14 +247,13 @@ impl Rule {
     fn place_value(&self, value: KeyValue<'_>) -> Option<Placement> {
         let spot = match &self.algorithm {
             Algorithm::Hash(hash) => hash.place(value),
-            Algorithm::Modulo(modulo) => modulo.place(value),
-            // Out of line, like everything that the two above do not need: it keeps their way
-            // short. A number travels in registers there, where any other key is in memory.
-            _ => match value {
-                KeyValue::Integer(number) => self.place_integer(number),
-                value => self.place_other(value),
-            },
-        }?;
+            _ => self.place_other(value),
+        };
+        self.placement(spot?)
+    }
+
+    #[inline]
+    fn placement(&self, spot: Spot) -> Option<Placement> {
         let shard = self.shards.get(spot.shard)?;
         Some(Placement::new(*shard, spot.spread))
     }

@@ -75,7 +75,10 @@ impl KeyspaceRef {
     #[inline]
     pub(crate) fn locate<K: ToShardKey + ?Sized>(&self, key: &K) -> Result<Placement, Error> {
         if self.seen.epoch == self.topology.epoch() {
-            return self.entry(&self.seen)?.locate(key);
+            // The index was found in this very snapshot.
+            if let Some(entry) = self.seen.keyspaces().get(self.index) {
+                return entry.locate(key);
+            }
         }
         self.topology
             .with_current(|snapshot| self.entry(snapshot)?.locate(key))
