@@ -10,7 +10,11 @@ use super::plain;
 use super::recorder::Metrics;
 use crate::support::sqlite::{Fleet, insert};
 
-const SOURCE: &str = include_str!("../../../src/telemetry.rs");
+const SOURCE: &str = concat!(
+    include_str!("../../../src/telemetry.rs"),
+    include_str!("../../../src/telemetry/meters.rs"),
+    include_str!("../../../src/telemetry/spans.rs"),
+);
 const DOCS: &str = include_str!("../../../docs/operations.md");
 const DASHBOARD: &str = include_str!("../../../docs/grafana-dashboard.json");
 
