@@ -7,7 +7,9 @@
 )]
 
 mod actix;
+mod actix_orders;
 mod consumer;
+mod http;
 mod orders;
 mod tower;
 

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use diesel::prelude::*;
-use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use serde_json::json;
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -18,6 +17,7 @@ mod service;
 #[path = "../../examples/axum_orders/store.rs"]
 mod store;
 
+use super::http::{ask, ask_json, send};
 use store::{KEYSPACE, SHARDS, Shards, orders, payments};
 
 async fn start(shards: &Shards) -> SocketAddr {
@@ -26,36 +26,6 @@ async fn start(shards: &Shards) -> SocketAddr {
     let app = service::app(shards).unwrap();
     tokio::spawn(async move { axum::serve(listener, app).await });
     address
-}
-
-/// Sends a request; the answer can be read from what is returned.
-async fn send(server: SocketAddr, method: &str, path: &str, body: &str) -> TcpStream {
-    let mut stream = TcpStream::connect(server).await.unwrap();
-    let request = format!(
-        "{method} {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\
-         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    stream.write_all(request.as_bytes()).await.unwrap();
-    stream
-}
-
-/// Status and body.
-async fn ask(server: SocketAddr, method: &str, path: &str, body: &str) -> (u16, String) {
-    let mut answer = String::new();
-    let mut stream = send(server, method, path, body).await;
-    stream.read_to_string(&mut answer).await.unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    (status, body.to_owned())
-}
-
-async fn ask_json(server: SocketAddr, method: &str, path: &str, body: &str) -> (u16, Value) {
-    let (status, text) = ask(server, method, path, body).await;
-    (
-        status,
-        serde_json::from_str(&text).unwrap_or(Value::String(text)),
-    )
 }
 
 #[tokio::test]
