@@ -118,15 +118,8 @@ pub(crate) fn connect<C: NodeConnection>(spec: &NodeSpec) -> Result<C, Error> {
     let Some(kind) = spec.url.kind() else {
         return Err(refused(spec, "names no database that is known"));
     };
-    if !is_compiled(kind) {
-        return Err(refused(
-            spec,
-            &format!(
-                "{} is not compiled into this program: build it with the feature `{}`",
-                kind.as_str(),
-                feature(kind)
-            ),
-        ));
+    if let Some(problem) = missing_backend(spec, kind) {
+        return Err(ConfigErrors(vec![problem]).into());
     }
     if !C::accepts(kind) {
         return Err(refused(
@@ -137,13 +130,19 @@ pub(crate) fn connect<C: NodeConnection>(spec: &NodeSpec) -> Result<C, Error> {
     connect_once(spec, kind).map_err(|(cause, text)| unavailable(spec, cause, text))
 }
 
-/// Whether this build drives such databases.
-fn is_compiled(kind: UrlKind) -> bool {
-    match kind {
+/// What is wrong with a URL whose backend was not compiled in: it names the missing feature.
+pub(crate) fn missing_backend(spec: &NodeSpec, kind: UrlKind) -> Option<ConfigProblem> {
+    let compiled = match kind {
         UrlKind::Sqlite => cfg!(feature = "sqlite"),
         UrlKind::Postgres => cfg!(feature = "postgres"),
         UrlKind::Mysql => cfg!(feature = "mysql"),
-    }
+    };
+    let feature = feature(kind);
+    let message = format!(
+        "{} is not compiled into this program: build it with the feature `{feature}`",
+        kind.as_str()
+    );
+    (!compiled).then(|| problem(spec, message))
 }
 
 /// The feature of this crate that drives such databases.
@@ -165,10 +164,13 @@ fn unavailable(spec: &NodeSpec, cause: UnavailableCause, text: String) -> Error 
 }
 
 fn refused(spec: &NodeSpec, message: &str) -> Error {
-    ConfigErrors(vec![ConfigProblem {
+    ConfigErrors(vec![problem(spec, message.to_owned())]).into()
+}
+
+fn problem(spec: &NodeSpec, message: String) -> ConfigProblem {
+    ConfigProblem {
         origin: String::new(),
         key: format!("shards.{}.url", spec.shard),
-        message: message.to_owned(),
-    }])
-    .into()
+        message,
+    }
 }

@@ -26,6 +26,8 @@ pub use backend::{NodeConnection, ServerInfo};
 pub use builder::ManagerBuilder;
 pub use connection::ShardedConnection;
 pub use diesel_impls::ShardedCursor;
+#[cfg(feature = "migrations")]
+pub(crate) use direct::missing_backend;
 pub use direct::{NodeAnswer, connect_node, ping_node};
 pub use keyspace::Keyspace;
 pub use manager::ShardedConnectionManager;

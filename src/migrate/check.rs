@@ -14,7 +14,7 @@ use super::source::MigrationSet;
 use crate::driver::IdentityRow;
 use crate::driver::identity::compare as compare_identity;
 use crate::error::Error;
-use crate::topology::{ShardState, UrlKind};
+use crate::topology::ShardState;
 
 /// How many databases are looked at at the same time: what takes time is their answers.
 const LOOKS: usize = 8;
@@ -101,7 +101,6 @@ pub(super) fn lookers(options: &Options) -> usize {
 /// `who` says so.
 pub(super) fn look(target: &Target, who: bool) -> Result<Look, Failure> {
     if let Some(file) = &target.file
-        && Session::supports(UrlKind::Sqlite).is_ok()
         && !file.exists()
     {
         return match file.parent() {
@@ -282,7 +281,8 @@ impl Migrator {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownShard`] for a name in the options.
+    /// [`Error::UnknownShard`] for a name in the options, [`Error::Config`] for a database whose backend
+    /// was not compiled in.
     pub fn plan(&self, action: Action, options: &Options) -> Result<Plan, Error> {
         let targets = self.chosen(options)?;
         let checked = preflight(&self.inner, &targets, action, options, &|_| {});

@@ -86,7 +86,8 @@ impl Migrator {
     /// # Errors
     ///
     /// Only for what is asked: [`Error::UnknownShard`] for a name in the options, [`Error::Config`]
-    /// for a canary that is not among the chosen shards. What happens on shards is in the report.
+    /// for a canary that is not among the chosen shards, and for databases whose backend was not compiled
+    /// in. What happens on shards is in the report.
     pub fn execute(
         &self,
         action: Action,

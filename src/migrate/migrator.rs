@@ -9,6 +9,7 @@ use super::options::Options;
 use super::parts;
 use super::source::{Keyed, MigrationSet, Source};
 use super::templates;
+use crate::blocking::missing_backend;
 use crate::config::Config;
 use crate::driver::IdentityRow;
 use crate::error::{ConfigErrors, ConfigProblem, Error};
@@ -142,22 +143,19 @@ impl Migrator {
             .collect()
     }
 
-    /// The databases that the options choose.
+    /// The databases that the options choose: all of them such as this program can work on.
     pub(super) fn chosen(&self, options: &Options) -> Result<Vec<&Target>, Error> {
-        let Some(names) = &options.shards else {
-            return Ok(self.inner.targets.iter().collect());
-        };
-        let mut wanted = Vec::new();
-        for name in names {
-            let index = self.inner.snapshot.find(name)?;
-            wanted.push(self.inner.snapshot.shard(index).name);
+        let mut chosen: Vec<&Target> = self.inner.targets.iter().collect();
+        if let Some(names) = &options.shards {
+            let mut wanted = Vec::new();
+            for name in names {
+                let index = self.inner.snapshot.find(name)?;
+                wanted.push(self.inner.snapshot.shard(index).name);
+            }
+            chosen.retain(|target| target.shards.iter().any(|shard| wanted.contains(shard)));
         }
-        Ok(self
-            .inner
-            .targets
-            .iter()
-            .filter(|target| target.shards.iter().any(|shard| wanted.contains(shard)))
-            .collect())
+        check_backends(&chosen)?;
+        Ok(chosen)
     }
 
     /// The database of one shard.
@@ -170,12 +168,26 @@ impl Migrator {
             .iter()
             .find(|target| target.shards.contains(&name));
         // Every shard of the snapshot has a target.
-        found.ok_or_else(|| Error::UnknownShard {
+        let target = found.ok_or_else(|| Error::UnknownShard {
             shard: shard.to_owned(),
             known: self.inner.snapshot.names(),
             nearest: None,
-        })
+        })?;
+        check_backends(&[target])?;
+        Ok(target)
     }
+}
+
+/// Refuses databases whose backend was not compiled in, all at once.
+fn check_backends(targets: &[&Target]) -> Result<(), Error> {
+    let missing: Vec<_> = targets
+        .iter()
+        .filter_map(|target| missing_backend(&target.spec, target.kind))
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(ConfigErrors(missing).into())
 }
 
 impl fmt::Debug for Migrator {

@@ -50,7 +50,8 @@ impl Migrator {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownShard`]. Everything else is in the report.
+    /// [`Error::UnknownShard`], and [`Error::Config`] for a database whose backend was not compiled in.
+    /// Everything else is in the report.
     pub fn repair(
         &self,
         shard: &str,
@@ -90,7 +91,8 @@ impl Migrator {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownShard`] for a name in the options.
+    /// [`Error::UnknownShard`] for a name in the options, [`Error::Config`] for a database whose backend
+    /// was not compiled in.
     pub fn unlock(&self, options: &Options) -> Result<Vec<ShardLock>, Error> {
         let targets = self.chosen(options)?;
         Ok(each(&targets, lookers(options), |target| {

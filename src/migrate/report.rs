@@ -270,8 +270,6 @@ pub enum FailureKind {
     Unreachable,
     /// The shard is offline or read-only by configuration.
     Closed,
-    /// The program was built without the feature of this backend.
-    MissingFeature,
     /// The database says that it belongs to another shard.
     WrongDatabase,
     /// The data of a keyspace was placed by another rule.
@@ -313,7 +311,6 @@ impl FailureKind {
         match self {
             Self::Unreachable => "unreachable",
             Self::Closed => "closed",
-            Self::MissingFeature => "missing_feature",
             Self::WrongDatabase => "wrong_database",
             Self::PlacementChanged => "placement_changed",
             Self::Locked => "locked",

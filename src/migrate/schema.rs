@@ -71,7 +71,8 @@ impl Migrator {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownShard`] for a name in the options.
+    /// [`Error::UnknownShard`] for a name in the options, [`Error::Config`] for a database whose backend
+    /// was not compiled in.
     pub fn schema(&self, options: &Options) -> Result<SchemaReport, Error> {
         let targets = self.chosen(options)?;
         let read = each(&targets, lookers(options), |target| anatomy(target));

@@ -174,7 +174,8 @@ impl Migrator {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownShard`] for a name in the options.
+    /// [`Error::UnknownShard`] for a name in the options, [`Error::Config`] for a database whose backend
+    /// was not compiled in.
     pub fn status(&self, options: &Options) -> Result<Status, Error> {
         let targets = self.chosen(options)?;
         // A name that a database remembers of a version that no source has any more.

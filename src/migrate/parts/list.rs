@@ -103,7 +103,8 @@ impl Migrator {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownShard`] for a name in the options.
+    /// [`Error::UnknownShard`] for a name in the options, [`Error::Config`] for a database whose backend
+    /// was not compiled in.
     pub fn tables(&self, options: &Options) -> Result<TablesReport, Error> {
         let targets = self.chosen(options)?;
         let shards = each(&targets, lookers(options), |target| {

@@ -33,7 +33,6 @@ pub(super) struct Session {
 impl Session {
     /// Connects to a primary within its `connect_timeout`.
     pub(super) fn open(spec: &NodeSpec, kind: UrlKind) -> Result<Self, Failure> {
-        Self::supports(kind)?;
         match connect_once(spec, kind) {
             Ok(conn) => Ok(Self { conn, kind }),
             Err((cause, text)) => Err(Failure::new(
@@ -42,21 +41,6 @@ impl Session {
             )
             .said(text)),
         }
-    }
-
-    /// Whether the program was built for this backend.
-    pub(super) fn supports(kind: UrlKind) -> Result<(), Failure> {
-        if AnyConnection::accepts(kind) {
-            return Ok(());
-        }
-        let feature = kind.folder_name();
-        Err(Failure::new(
-            FailureKind::MissingFeature,
-            format!(
-                "this is a {} database, and the program was built without the feature `{feature}`: build it with `--features {feature}`",
-                kind.as_str()
-            ),
-        ))
     }
 
     pub(super) fn kind(&self) -> UrlKind {
