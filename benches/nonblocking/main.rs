@@ -31,6 +31,8 @@ type Sharded<C> = AsyncShardedConnectionManager<C>;
 
 /// Set by `scripts/servers`: a PostgreSQL server over its unix socket.
 const PG_SOCKET: &str = "DIESEL_SHARDED_TEST_PG_SOCKET";
+/// The same: servers over TCP.
+const PG: &str = "DIESEL_SHARDED_TEST_PG";
 const SPAN: Duration = Duration::from_secs(3);
 
 fn main() {
@@ -43,7 +45,12 @@ fn main() {
     );
     if let Ok(url) = std::env::var(PG_SOCKET) {
         on_postgres(mode, &runtime, &url);
-        pipelined(mode, &runtime, &url);
+        pipelined(mode, &runtime, "a unix socket", &url);
+        // One or two URLs.
+        let urls = std::env::var(PG).unwrap_or_default();
+        if let Some(url) = urls.split([' ', ',']).find(|url| !url.is_empty()) {
+            pipelined(mode, &runtime, "TCP", url);
+        }
     } else if mode != Mode::Smoke {
         println!("{PG_SOCKET} is not set: nothing is measured on PostgreSQL");
     }
@@ -144,7 +151,7 @@ fn on_postgres(mode: Mode, runtime: &Rc<Runtime>, url: &str) {
 
 /// Two queries that are sent before the first answer is there, and one alone, on one connection; with
 /// this crate and without it.
-fn pipelined(mode: Mode, runtime: &Rc<Runtime>, url: &str) {
+fn pipelined(mode: Mode, runtime: &Rc<Runtime>, over: &str, url: &str) {
     macro_rules! one {
         ($conn:expr) => {
             diesel::select(1_i32.into_sql::<diesel::sql_types::Integer>())
@@ -181,7 +188,7 @@ fn pipelined(mode: Mode, runtime: &Rc<Runtime>, url: &str) {
     }));
     compared(
         mode,
-        "a pipelined pair of queries, PostgreSQL, against one query",
+        &format!("a pipelined pair of queries, PostgreSQL over {over}, against one query"),
         "1.4",
         pairs,
         single,
@@ -193,7 +200,7 @@ fn pipelined(mode: Mode, runtime: &Rc<Runtime>, url: &str) {
     }));
     compared(
         mode,
-        "the same on a connection of diesel-async",
+        &format!("the same on a connection of diesel-async, over {over}"),
         "-",
         pairs,
         single,

@@ -43,28 +43,20 @@ impl Jump {
 #[must_use]
 #[inline]
 pub fn jump_consistent_hash(hash: u64, buckets: u32) -> u32 {
-    /// From here on a double has no fraction: what is added to it and taken away again is rounded.
-    const WHOLE: f64 = (1u64 << 52) as f64;
     let limit = f64::from(buckets);
-    let (mut key, mut after) = (hash, 1.0);
+    let (mut key, mut bucket) = (hash, 0i64);
     loop {
         key = key.wrapping_mul(2_862_933_555_777_941_757).wrapping_add(1);
-        // The draw has 31 bits. Signed, since a processor converts signed numbers in one step.
+        // Signed, like the bucket, since a processor converts signed numbers in one step. The draw
+        // has 31 bits.
         let draw = ((key >> 33) + 1) as i64 as f64;
-        let next = after * ((1u64 << 31) as f64 / draw);
-        // Compared before it is rounded down, which says the same of a whole limit: the rounding is
-        // off the way that decides whether to go on.
+        let next = (bucket + 1) as f64 * ((1u64 << 31) as f64 / draw);
+        // Compared before it is rounded down, which says the same of a whole limit: the conversion
+        // is off the way that decides whether to go on.
         if next >= limit {
-            return (after as i64 - 1) as u32;
+            return bucket as u32;
         }
-        // The bucket behind the one it is rounded down to. It stays a double: a conversion to an
-        // integer and back would cost more than all else in the loop.
-        let rounded = (next + WHOLE) - WHOLE;
-        after = if rounded > next {
-            rounded
-        } else {
-            rounded + 1.0
-        };
+        bucket = next as i64;
     }
 }
 
