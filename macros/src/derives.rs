@@ -62,7 +62,8 @@ pub(crate) fn shard_key(item: TokenStream) -> Result<TokenStream> {
 
 pub(crate) fn to_shard_key(item: TokenStream) -> Result<TokenStream> {
     let input: DeriveInput = syn::parse2(item)?;
-    let fields = row::fields(&input)?;
+    let krate = row::krate(&input)?;
+    let fields = row::newtype_fields(&input)?;
     let mut all = fields.iter();
     let (Some(field), None) = (all.next(), all.next()) else {
         return Err(Error::new(
@@ -81,17 +82,24 @@ pub(crate) fn to_shard_key(item: TokenStream) -> Result<TokenStream> {
         generics
             .make_where_clause()
             .predicates
-            .push(syn::parse_quote!(#ty: ::diesel_sharded::ToShardKey));
+            .push(syn::parse_quote!(#ty: #krate::ToShardKey));
     }
     let (generics, arguments, bounds) = generics.split_for_impl();
+    // All of the path at the type, so that it is where a type that is no key is named.
+    let at_type: TokenStream = (krate.clone().into_iter())
+        .map(|mut token| {
+            token.set_span(ty.span());
+            token
+        })
+        .collect();
     let asked = quote_spanned! {ty.span()=>
-        ::diesel_sharded::ToShardKey::to_shard_key(&self.#member)
+        #at_type::ToShardKey::to_shard_key(&self.#member)
     };
     Ok(quote! {
         #[automatically_derived]
-        impl #generics ::diesel_sharded::ToShardKey for #name #arguments #bounds {
+        impl #generics #krate::ToShardKey for #name #arguments #bounds {
             #[inline]
-            fn to_shard_key(&self) -> ::diesel_sharded::ShardKey<'_> {
+            fn to_shard_key(&self) -> #krate::ShardKey<'_> {
                 #asked
             }
         }

@@ -49,8 +49,14 @@ pub fn routed(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// | `shards = EXPR, shard = EXPR` | on a shard by name |
 /// | `isolation = ".."` | `"read committed"`, `"repeatable read"` or `"serializable"` |
 /// | `read_only`, `immediate` | as the methods of the transaction builder |
-/// | `retries = EXPR` | runs the body again, at most so often, after a serialization failure or a deadlock. Arguments that the body consumes are cloned for each run |
+/// | `retries = EXPR` | runs the body again, at most so often, after a serialization failure or a deadlock |
 /// | `crate = PATH` | where `diesel_sharded` is, if it has another name |
+///
+/// With `retries`, an argument that the body mentions other than behind a `&`, or moves into a closure,
+/// is cloned for each run: `order.total()` and `order.user_id` count as such a mention, since from the
+/// tokens nobody sees whether they consume, while `&order.lines` and `(&order).total()` only look.
+/// References are used by every run as they are. The body of an asynchronous function cannot change
+/// anything through a `&mut` then, since each run is a future of its own.
 #[proc_macro_attribute]
 pub fn sharded_transaction(arguments: TokenStream, item: TokenStream) -> TokenStream {
     transaction::expand(arguments.into(), item.into())
@@ -72,7 +78,9 @@ pub fn shard_key(item: TokenStream) -> TokenStream {
 }
 
 /// Makes a newtype a shard key: it is the key that its one field is.
-#[proc_macro_derive(ToShardKey)]
+///
+/// `#[sharded(crate = PATH)]` says where `diesel_sharded` is, if it has another name.
+#[proc_macro_derive(ToShardKey, attributes(sharded))]
 pub fn to_shard_key(item: TokenStream) -> TokenStream {
     derives::to_shard_key(item.into())
         .unwrap_or_else(syn::Error::into_compile_error)

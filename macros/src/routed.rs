@@ -18,7 +18,7 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> Result<TokenS
     let route = Ident::new("route", Span::mixed_site());
     let body = match &shape.body {
         Body::Blocking(block) => {
-            let made = arguments.route(&TokenStream::new());
+            let made = arguments.route(Kind::Blocking);
             let arrow = output.arrow();
             let check = returns(krate, output);
             quote! {
@@ -51,7 +51,7 @@ fn in_future(
     route: &Ident,
 ) -> TokenStream {
     let krate = &arguments.krate;
-    let made = arguments.route(&quote!(.await));
+    let made = arguments.route(Kind::Async);
     let check = returns(krate, output);
     quote! {
         #check
@@ -76,15 +76,24 @@ pub(crate) fn returns(krate: &TokenStream, output: &Output) -> TokenStream {
 }
 
 impl Arguments {
-    /// `Result<Route, Error>`; `wait` is what has to follow where finding out is asynchronous.
-    fn route(&self, wait: &TokenStream) -> TokenStream {
+    /// `Result<Route, Error>`.
+    fn route(&self, kind: Kind) -> TokenStream {
         let made = match &self.target {
             Target::Key { keyspace, key } => {
                 let asked = asked(key);
-                quote_spanned!(keyspace.span()=> (#keyspace).resolve(#asked) #wait)
+                let wait = match kind {
+                    Kind::Blocking => None,
+                    Kind::Async => Some(quote!(.await)),
+                };
+                let keyspace_span = keyspace.span();
+                let keyspace = self.keyspace(keyspace, kind);
+                quote_spanned!(keyspace_span=> #keyspace.resolve(#asked) #wait)
             }
+            // Nothing waits here, so a manager of either driver will do.
             Target::Shard { shards, shard } => {
-                quote_spanned!(shards.span()=> (#shards).route(#shard))
+                let shard = asked(shard);
+                let manager = self.checked(shards, "any_manager");
+                quote_spanned!(shards.span()=> #manager.route(#shard))
             }
         };
         match &self.workload {
@@ -92,6 +101,47 @@ impl Arguments {
             Some(workload) => {
                 quote_spanned! {workload.span()=> (#made).and_then(|route| route.workload(#workload)) }
             }
+        }
+    }
+}
+
+/// Which driver a function works with.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    Blocking,
+    Async,
+}
+
+impl Arguments {
+    /// The keyspace, which has to be one of the function's driver.
+    pub(crate) fn keyspace(&self, keyspace: &syn::Expr, kind: Kind) -> TokenStream {
+        self.checked(
+            keyspace,
+            match kind {
+                Kind::Blocking => "blocking_keyspace",
+                Kind::Async => "nonblocking_keyspace",
+            },
+        )
+    }
+
+    /// The manager, which has to be one of the function's driver.
+    pub(crate) fn manager(&self, shards: &syn::Expr, kind: Kind) -> TokenStream {
+        self.checked(
+            shards,
+            match kind {
+                Kind::Blocking => "blocking_manager",
+                Kind::Async => "nonblocking_manager",
+            },
+        )
+    }
+
+    /// A keyspace has methods of the names that a manager has, so what stands there is asked what it
+    /// is. The method finds it behind references and smart pointers, as any call would.
+    fn checked(&self, place: &syn::Expr, check: &str) -> TokenStream {
+        let krate = &self.krate;
+        let check = Ident::new(check, Span::call_site());
+        quote_spanned! {place.span()=>
+            #krate::__private::#check((#place).__keyspace_or_manager())
         }
     }
 }

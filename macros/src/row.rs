@@ -62,6 +62,32 @@ impl Row {
     }
 }
 
+/// Where the crate is, as `#[sharded(crate = ..)]` says.
+pub(crate) fn krate(input: &DeriveInput) -> Result<TokenStream> {
+    let mut krate = quote!(::diesel_sharded);
+    for attribute in named(&input.attrs, "sharded") {
+        attribute.parse_nested_meta(|meta| {
+            if !meta.path.is_ident("crate") {
+                return Err(meta.error("of a newtype `#[sharded(..)]` knows `crate = ..` alone"));
+            }
+            krate = meta.value()?.parse::<Path>()?.into_token_stream();
+            Ok(())
+        })?;
+    }
+    Ok(krate)
+}
+
+/// The fields of a newtype.
+pub(crate) fn newtype_fields(input: &DeriveInput) -> Result<&Fields> {
+    match &input.data {
+        Data::Struct(data) => Ok(&data.fields),
+        Data::Enum(_) | Data::Union(_) => Err(Error::new(
+            input.ident.span(),
+            "only a struct of one field is a key because its field is one; implement `ToShardKey` by hand for anything else",
+        )),
+    }
+}
+
 /// The fields of a struct; nothing else is a row.
 pub(crate) fn fields(input: &DeriveInput) -> Result<&Fields> {
     match &input.data {

@@ -7,8 +7,8 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::visit_mut::{self, VisitMut};
 use syn::{
-    AssocType, Attribute, Block, Error, Expr, ExprAsync, ExprCall, Result, ReturnType, Signature,
-    Stmt, Token, Type, Visibility,
+    AssocType, AttrStyle, Attribute, Block, Error, Expr, ExprAsync, ExprCall, Result, ReturnType,
+    Signature, Stmt, Token, Type, Visibility, braced,
 };
 
 /// A function or method with a body.
@@ -21,7 +21,7 @@ pub(crate) struct Function {
 
 impl Parse for Function {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
-        let attributes = input.call(Attribute::parse_outer)?;
+        let mut attributes = input.call(Attribute::parse_outer)?;
         let visibility: Visibility = input.parse()?;
         if !(input.peek(Token![fn])
             || input.peek(Token![async])
@@ -44,11 +44,22 @@ impl Parse for Function {
                 "this attribute wraps a body, and this method has none; put it on the implementation",
             ));
         }
+        let content;
+        let brace_token = braced!(content in input);
+        // What the body says of itself, the function can say as well.
+        for mut inner in content.call(Attribute::parse_inner)? {
+            inner.style = AttrStyle::Outer;
+            attributes.push(inner);
+        }
+        let block = Block {
+            brace_token,
+            stmts: content.call(Block::parse_within)?,
+        };
         Ok(Self {
             attributes,
             visibility,
             signature,
-            block: input.parse()?,
+            block,
         })
     }
 }

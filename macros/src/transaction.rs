@@ -3,11 +3,11 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Error, FnArg, PatType, Result, Type};
+use syn::{Error, FnArg, GenericParam, Generics, Lifetime, PatType, Result, Type, WherePredicate};
 
 use crate::arguments::{Arguments, Attribute, Target};
 use crate::attempt;
-use crate::routed::{asked, returns};
+use crate::routed::{Kind, asked, returns};
 use crate::shape::{Body, Function, Output};
 
 pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> Result<TokenStream> {
@@ -17,17 +17,19 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> Result<TokenS
     let shape = function.shape()?;
     let output = &shape.output;
     let clones = match arguments.retries {
-        Some(_) => attempt::clones(&mut function.signature, &function.block)?,
+        Some(_) => attempt::clones(&arguments.krate, &mut function, &shape.body)?,
         None => TokenStream::new(),
     };
     let body = match &shape.body {
         Body::Blocking(block) => {
             let check = returns(&arguments.krate, output);
-            let builder = arguments.builder();
+            let builder = arguments.builder(Kind::Blocking);
             let arrow = output.arrow();
+            let (given, binding) = given(&connection);
+            let statements = &block.stmts;
             quote! {
                 #check
-                #builder.run(|#connection| #arrow { #clones #block })
+                #builder.run(|#given| #arrow { #binding #clones #(#statements)* })
             }
         }
         Body::Async(statements) => in_future(
@@ -58,12 +60,22 @@ fn in_future(
     body: &TokenStream,
 ) -> TokenStream {
     let check = returns(&arguments.krate, output);
-    let builder = arguments.builder();
+    let builder = arguments.builder(Kind::Async);
     let arrow = output.arrow();
+    let (given, binding) = given(connection);
     quote! {
         #check
-        #builder.run(async |#connection| #arrow { #clones #body }).await
+        #builder.run(async |#given| #arrow { #binding #clones #body }).await
     }
+}
+
+/// The closure's parameter, and the statement that makes the function's own of it: where the types
+/// differ, that is said at the type which the user wrote.
+fn given(connection: &PatType) -> (Ident, TokenStream) {
+    let PatType { attrs, pat, ty, .. } = connection;
+    let name = Ident::new("connection", Span::mixed_site().located_at(ty.span()));
+    let binding = quote! { #(#attrs)* let #pat: #ty = #name; };
+    (name, binding)
 }
 
 /// Takes the parameter marked `#[conn]` out of the signature: the caller does not pass it.
@@ -79,9 +91,14 @@ fn take_connection(function: &mut Function) -> Result<PatType> {
                         "a transaction has one connection: mark one parameter with `#[conn]`",
                     ));
                 }
-                parameter
-                    .attrs
-                    .retain(|attribute| !attribute.path().is_ident("conn"));
+                let (marks, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut parameter.attrs)
+                    .into_iter()
+                    .partition(|attribute| attribute.path().is_ident("conn"));
+                for mark in marks {
+                    mark.meta.require_path_only()?;
+                }
+                parameter.attrs = kept;
+                forget_lifetime(&mut parameter.ty, &mut function.signature.generics);
                 check_type(&parameter.ty)?;
                 found = Some(parameter);
             }
@@ -97,11 +114,44 @@ fn take_connection(function: &mut Function) -> Result<PatType> {
     })
 }
 
+/// Whether a parameter is marked.
 fn is_marked(parameter: &PatType) -> bool {
     parameter
         .attrs
         .iter()
         .any(|attribute| attribute.path().is_ident("conn"))
+}
+
+/// `async_trait` gives each reference of a signature a lifetime of its own, `'life0`, `'life1` and so
+/// on. The connection's goes with the parameter.
+fn forget_lifetime(ty: &mut Type, generics: &mut Generics) {
+    let is = |lifetime: &Lifetime, name: &str| lifetime.ident == name;
+    let made_here = generics
+        .lifetimes()
+        .any(|known| is(&known.lifetime, "async_trait"));
+    let Type::Reference(reference) = ty else {
+        return;
+    };
+    let Some(own) = reference.lifetime.clone().filter(|own| {
+        let number = own.ident.to_string();
+        let number = number.strip_prefix("life").map(str::to_owned);
+        made_here && number.is_some_and(|number| number.parse::<u32>().is_ok())
+    }) else {
+        return;
+    };
+    reference.lifetime = None;
+    generics.params = std::mem::take(&mut generics.params)
+        .into_iter()
+        .filter(|known| !matches!(known, GenericParam::Lifetime(known) if known.lifetime == own))
+        .collect();
+    if let Some(bounds) = &mut generics.where_clause {
+        bounds.predicates = std::mem::take(&mut bounds.predicates)
+            .into_iter()
+            .filter(
+                |bound| !matches!(bound, WherePredicate::Lifetime(bound) if bound.lifetime == own),
+            )
+            .collect();
+    }
 }
 
 fn check_type(ty: &Type) -> Result<()> {
@@ -133,15 +183,18 @@ fn check_type(ty: &Type) -> Result<()> {
 
 impl Arguments {
     /// The transaction builder with all that was asked for.
-    fn builder(&self) -> TokenStream {
+    fn builder(&self, kind: Kind) -> TokenStream {
         let krate = &self.krate;
         let mut builder = match &self.target {
             Target::Key { keyspace, key } => {
                 let asked = asked(key);
-                quote_spanned!(keyspace.span()=> (#keyspace).transaction_builder(#asked))
+                let checked = self.keyspace(keyspace, kind);
+                quote_spanned!(keyspace.span()=> #checked.transaction_builder(#asked))
             }
             Target::Shard { shards, shard } => {
-                quote_spanned!(shards.span()=> (#shards).transaction_builder(#shard))
+                let asked = asked(shard);
+                let checked = self.manager(shards, kind);
+                quote_spanned!(shards.span()=> #checked.transaction_builder(#asked))
             }
         };
         if let Some(level) = &self.isolation {

@@ -39,6 +39,11 @@ impl App {
     }
 
     #[sharded_transaction(keyspace = self.orders, key = 7)]
+    fn marked_with_more(&self, #[conn(first)] conn: &mut Conn) -> QueryResult<()> {
+        Ok(())
+    }
+
+    #[sharded_transaction(keyspace = self.orders, key = 7)]
     fn given_away(&self, #[conn] conn: &mut Conn) -> QueryResult<&mut Conn> {
         Ok(conn)
     }

@@ -1,18 +1,19 @@
 //! The attributes and derives: the same rules as for the closures, from the head of a function.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel_sharded::blocking::Keyspace;
-use diesel_sharded::{
-    Error, HasShardKey, KeyspaceConfig, Route, RuleSpec, ShardKey, ToShardKey, routed,
-    sharded_transaction,
-};
+use diesel_sharded::{Error, KeyspaceConfig, Route, RuleSpec, routed, sharded_transaction};
 
 use super::backend::{Conn, Fleet, Manager, NAME, Sharded, ids, insert, whoami};
-use crate::support::{items, ours};
+use crate::support::ours;
+
+#[path = "macros/retried.rs"]
+mod retried;
+#[path = "macros/rows.rs"]
+mod rows;
 
 /// Remainder 0 lives on `a`, remainder 1 on `b`.
 struct Service {
@@ -330,65 +331,6 @@ fn each_expression_is_evaluated_once_and_before_the_body() {
     );
 }
 
-/// A statement that fails as a conflict with another transaction does.
-fn conflict(fleet: &Fleet, conn: &mut Sharded) -> QueryResult<()> {
-    match NAME {
-        "postgres" => conn.batch_execute("DO $$ BEGIN RAISE SQLSTATE '40001'; END $$"),
-        "mysql" => conn.batch_execute(
-            "SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213, MESSAGE_TEXT =
-             'Deadlock found when trying to get lock; try restarting transaction'",
-        ),
-        _ => {
-            conn.batch_execute("PRAGMA busy_timeout = 0")?;
-            let mut other = fleet.direct("a");
-            other.batch_execute("BEGIN IMMEDIATE")?;
-            insert(conn, 999).map(drop)
-        }
-    }
-}
-
-/// Has no `Clone`: a body that only looks at it can run several times all the same.
-struct Looked(i64);
-
-impl Service {
-    #[sharded_transaction(keyspace = self.keys, key = 0, retries = 5)]
-    fn again(
-        &self,
-        fleet: &Fleet,
-        #[conn] conn: &mut Sharded,
-        runs: &Cell<i64>,
-        consumed: Vec<i64>,
-        (left, mut right): (String, String),
-        looked: Looked,
-        count: &mut usize,
-    ) -> QueryResult<(Vec<i64>, String)> {
-        runs.set(runs.get() + 1);
-        *count += 1;
-        let seen = &looked;
-        right.push_str(&left);
-        let text = right;
-        if runs.get() <= 2 {
-            conflict(fleet, conn)?;
-        }
-        insert(conn, seen.0)?;
-        Ok((consumed, text))
-    }
-}
-
-#[test]
-fn arguments_are_whole_in_each_run() {
-    let fleet = Fleet::new(&["a", "b"]);
-    let service = Service::new(&fleet);
-    let (runs, mut count) = (Cell::new(0), 0);
-    let texts = ("left".to_owned(), "right".to_owned());
-    let (consumed, text) = service
-        .again(&fleet, &runs, vec![1, 2], texts, Looked(4), &mut count)
-        .unwrap();
-    assert_eq!((consumed, text), (vec![1, 2], "rightleft".to_owned()));
-    assert_eq!((runs.get(), count), (3, 3));
-    assert_eq!(fleet.rows("a"), [4]);
-}
-
 // Forms of functions. `route` and `conn` are names that the expansion must not mix up with its own.
 
 #[routed(keyspace = keys, key = *route)]
@@ -440,10 +382,50 @@ impl Service {
         Ok(whoami(conn)?)
     }
 
+    #[rustfmt::skip]
+    #[sharded_transaction(keyspace = self.keys, key = 1)]
+    fn on_one_line(&self, #[conn] conn: &mut Sharded) -> QueryResult<String> { whoami(conn) }
+
+    #[routed(keyspace = self.keys, key = 1)]
+    fn says_something_of_itself(&self) -> Result<String, Error> {
+        //! The body of this function has an attribute.
+        #![expect(unused_variables, reason = "the attribute is what is tried")]
+        let unused = 1;
+        self.here()
+    }
+
+    #[routed(shards = self.shards, shard = name)]
+    fn looks_at_the_name(&self, name: String) -> Result<String, Error> {
+        Ok(format!("{name}{}", self.here()?))
+    }
+
     #[routed(shards = self.shards, shard = name)]
     fn own_error(&self, name: &str) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
         let number: i64 = "7".parse()?;
         Ok(format!("{}{number}", self.here()?))
+    }
+}
+
+/// The keyspace behind pointers of all kinds.
+struct Pointed {
+    counted: std::sync::Arc<Service>,
+    lazy: std::sync::LazyLock<Keyspace<Conn>, Box<dyn FnOnce() -> Keyspace<Conn> + Send>>,
+}
+
+impl Pointed {
+    #[routed(keyspace = self.counted.keys, key = 1)]
+    fn counted(&self) -> Result<String, Error> {
+        self.counted.here()
+    }
+
+    #[routed(keyspace = self.lazy, key = 1)]
+    fn lazy(&self) -> Result<String, Error> {
+        self.counted.here()
+    }
+
+    #[sharded_transaction(shards = std::sync::Arc::new(&self.counted.shards), shard = "b")]
+    fn counted_for_a_moment(&self, #[conn] conn: &mut Sharded) -> QueryResult<String> {
+        whoami(conn)
     }
 }
 
@@ -477,6 +459,9 @@ fn functions_of_every_form_can_be_routed() {
     assert_eq!(service.instrumented_above().unwrap(), "b");
     assert_eq!(service.instrumented_below().unwrap(), "b");
     assert_eq!(service.transaction_instrumented().unwrap(), "b");
+    assert_eq!(service.on_one_line().unwrap(), "b");
+    assert_eq!(service.says_something_of_itself().unwrap(), "b");
+    assert_eq!(service.looks_at_the_name("b".to_owned()).unwrap(), "bb");
     assert_eq!(service.own_error("a").unwrap(), "a7");
     let unknown = service.own_error("c").unwrap_err();
     assert!(
@@ -491,120 +476,16 @@ fn functions_of_every_form_can_be_routed() {
     service.consumes_itself().unwrap();
 }
 
-#[derive(ToShardKey)]
-struct ItemId(i64);
-
-#[derive(Insertable, ShardKey)]
-#[diesel(table_name = items, treat_none_as_default_value = false)]
-#[sharded(keyspace = "items")]
-struct Item {
-    #[shard_key]
-    id: i64,
-    note: Option<String>,
-}
-
-#[derive(ShardKey)]
-#[sharded(keyspace = "items")]
-struct Event<'a, T> {
-    #[shard_key(path = "inner.item.id")]
-    inner: Inner<'a>,
-    _payload: T,
-}
-
-struct Inner<'a> {
-    item: &'a Item,
-}
-
-#[derive(ShardKey)]
-#[sharded(keyspace = "items")]
-struct Wrapped(#[shard_key] Option<ItemId>);
-
-#[derive(Debug, ShardKey)]
-#[sharded(keyspace = "elsewhere")]
-struct Foreign {
-    #[shard_key]
-    id: i64,
-}
-
-fn item(id: i64) -> Item {
-    Item { id, note: None }
-}
-
 #[test]
-fn rows_know_their_own_key() {
-    let fleet = Fleet::new(&["a", "b"]);
-    let Service { keys, .. } = Service::new(&fleet);
-    assert_eq!(Item::KEYSPACE, "items");
-    assert_eq!(keys.route_of(&item(3)).unwrap().shard(), "b");
-    let event = Event {
-        inner: Inner { item: &item(3) },
-        _payload: 1.5,
-    };
-    assert_eq!(keys.route_of(&event).unwrap().shard(), "b");
-    assert_eq!(keys.route_of(&&event).unwrap().shard(), "b");
-    assert_eq!(
-        keys.route_of(&Wrapped(Some(ItemId(4)))).unwrap().shard(),
-        "a"
-    );
-    let error = keys.route_of(&Wrapped(None)).unwrap_err();
-    assert!(matches!(error, Error::NullShardKey { .. }), "{error:?}");
-
-    let grouped = keys.group_rows([3, 2, 1].map(item)).unwrap();
-    let shards: Vec<_> = grouped
-        .by_shard
-        .iter()
-        .map(|(shard, items)| (shard.as_str(), items.iter().map(|item| item.id).collect()))
-        .collect::<Vec<(_, Vec<_>)>>();
-    assert_eq!(shards, [("a", vec![2]), ("b", vec![3, 1])]);
-    let grouped = keys
-        .group_rows([Wrapped(None), Wrapped(Some(ItemId(1)))])
-        .unwrap();
-    assert_eq!((grouped.refused.len(), grouped.refused[0].index), (1, 0));
-}
-
-#[test]
-fn a_row_of_another_keyspace_is_not_placed_by_this_ones_rule() {
-    let fleet = Fleet::new(&["a", "b"]);
-    let Service { keys, .. } = Service::new(&fleet);
-    for error in [
-        keys.route_of(&Foreign { id: 1 }).unwrap_err(),
-        keys.group_rows([Foreign { id: 1 }]).unwrap_err(),
-    ] {
-        assert!(
-            matches!(&error, Error::WrongKeyspace { asked, own: "elsewhere" } if *asked == "items"),
-            "{error:?}"
-        );
-        assert!(error.to_string().contains("elsewhere"), "{error}");
-    }
-}
-
-#[test]
-fn a_checked_insert_refuses_a_row_of_another_shard() {
+fn keyspaces_and_managers_are_found_behind_pointers() {
     let fleet = Fleet::new(&["a", "b"]);
     let service = Service::new(&fleet);
-    let mut conn = service.shards.get_on("a").unwrap();
-    assert_eq!(item(2).insert_checked(&mut conn).unwrap(), 1);
-    let error = item(3).insert_checked(&mut conn).unwrap_err();
-    assert!(
-        matches!(ours(&error), Error::WrongShard { owner, bound, .. } if *owner == "b" && *bound == "a"),
-        "{error:?}"
-    );
-    let error = item(2).insert_checked(&mut conn).unwrap_err();
-    assert!(
-        matches!(
-            error,
-            diesel::result::Error::DatabaseError(
-                diesel::result::DatabaseErrorKind::UniqueViolation,
-                _
-            )
-        ),
-        "{error:?}"
-    );
-    drop(conn);
-    service
-        .keys
-        .transaction_for(&5, |conn| item(5).insert_checked(conn))
-        .unwrap();
-    assert_eq!(fleet.rows("a"), [2]);
-    assert_eq!(fleet.rows("b"), [5]);
+    let keys = service.keys.clone();
+    let pointed = Pointed {
+        counted: std::sync::Arc::new(service),
+        lazy: std::sync::LazyLock::new(Box::new(move || keys)),
+    };
+    assert_eq!(pointed.counted().unwrap(), "b");
+    assert_eq!(pointed.lazy().unwrap(), "b");
+    assert_eq!(pointed.counted_for_a_moment().unwrap(), "b");
 }

@@ -210,10 +210,14 @@ async fn conflict(fleet: &Fleet, conn: &mut Connection) -> QueryResult<()> {
 }
 
 #[async_trait::async_trait]
-trait Store {
+trait Store: Sync {
     async fn place(&self, key: i64) -> Result<String, Error>;
 
     async fn add(&self, id: i64) -> Result<String, Error>;
+
+    async fn add_in_one(&self, id: i64, note: &str) -> Result<String, Error>;
+
+    async fn add_again(&self, fleet: &Fleet, runs: &AtomicI64, ids: Vec<i64>) -> QueryResult<usize>;
 }
 
 #[async_trait::async_trait]
@@ -226,6 +230,35 @@ impl Store for Service {
     #[routed(keyspace = self.keys, key = id)]
     async fn add(&self, id: i64) -> Result<String, Error> {
         self.create(id, Way::End).await
+    }
+
+    #[sharded_transaction(keyspace = self.keys, key = id)]
+    async fn add_in_one(
+        &self,
+        id: i64,
+        note: &str,
+        #[conn] conn: &mut Connection,
+    ) -> Result<String, Error> {
+        insert(conn, id).await?;
+        Ok(whoami(conn).await? + note)
+    }
+
+    #[sharded_transaction(keyspace = self.keys, key = 0, retries = 5)]
+    async fn add_again(
+        &self,
+        #[conn] conn: &mut Connection,
+        fleet: &Fleet,
+        runs: &AtomicI64,
+        ids: Vec<i64>,
+    ) -> QueryResult<usize> {
+        if runs.fetch_add(1, Ordering::SeqCst) < 2 {
+            conflict(fleet, conn).await?;
+        }
+        let mut added = 0;
+        for id in ids {
+            added += insert(conn, id).await?;
+        }
+        Ok(added)
     }
 }
 
@@ -302,6 +335,23 @@ fn a_transaction_is_committed_by_ok_alone() {
     });
     assert_eq!(fleet.rows("b"), [1, 3, 9]);
     assert_eq!(fleet.rows("a"), [2]);
+}
+
+#[test]
+fn a_method_of_an_async_trait_can_be_a_transaction() {
+    let fleet = Fleet::new(&["a", "b"]);
+    let fleet = spawned(async move {
+        let service = Service::new(&fleet, 1).await;
+        let store: &dyn Store = &service;
+        assert_eq!(store.add_in_one(3, "!").await.unwrap(), "b!");
+        assert!(store.add_in_one(3, "!").await.is_err());
+        let runs = AtomicI64::new(0);
+        let added = store.add_again(&fleet, &runs, vec![2, 4]).await;
+        assert_eq!((added.unwrap(), runs.into_inner()), (2, 3));
+        fleet
+    });
+    assert_eq!(fleet.rows("b"), [3]);
+    assert_eq!(fleet.rows("a"), [2, 4]);
 }
 
 #[test]
