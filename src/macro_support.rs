@@ -170,6 +170,7 @@ pub fn any_manager<P: AnyManager>(place: &P) -> &P {
 
 /// What the attributes call on what stands behind `keyspace` and `shards`: found through references
 /// and smart pointers, it gives the thing itself.
+#[cfg(any(feature = "r2d2", feature = "bb8"))]
 macro_rules! place_of {
     ($type:ident: $bound:ident in $module:ident) => {
         impl<C: crate::$module::$bound> crate::$module::$type<C> {
