@@ -147,3 +147,33 @@ fn what_was_asked_for_counts_more_than_the_terminal() {
     let (_, text) = on_a_terminal(stage.command(&["migration", "status"]), 24, 80);
     assert!(text.contains("\u{1b}[32m"), "{text:?}");
 }
+
+/// A verification says how far it is, and nothing of that stays.
+#[test]
+fn a_verification_shows_how_far_it_is() {
+    let fleet = Fleet::new(&["a"]);
+    let stage = Stage::new(&format!(
+        "{}[keyspaces.orders]\nshards = [\"a\"]\nkey = \"integer\"\nalgorithm = {{ kind = \"hash\" }}\n\
+         tables = {{ orders = {{ key_column = \"k\" }} }}\n",
+        shards([("a", fleet.url("a"))])
+    ));
+    let rows = "CREATE TABLE orders (k INTEGER PRIMARY KEY);
+         INSERT INTO orders WITH RECURSIVE n(x) AS (VALUES (1) UNION ALL SELECT x + 1 FROM n WHERE x < 200000) SELECT x FROM n";
+    diesel::connection::SimpleConnection::batch_execute(&mut fleet.direct("a"), rows)
+        .expect("a table with rows");
+    let command = stage.command(&["verify", "--rate", "400000"]);
+    let (code, text) = on_a_terminal(command, 24, 100);
+    assert_eq!(code, Some(0), "{text}");
+    let plain = plain(&text);
+    assert!(plain.contains(" rows  "), "{plain}");
+    assert!(plain.contains("/s"), "{plain}");
+    assert!(
+        plain.contains("200000 rows in 1 tables, all where they belong"),
+        "{plain}"
+    );
+    // The line of the bar is cleared: what stays is the answer.
+    assert!(text.contains("\u{1b}[2K"), "{text:?}");
+
+    let output = stage.run(&["verify", "--rate", "unlimited"]).exits(0);
+    assert!(!output.stderr.contains("/s"), "no terminal: {output:#?}");
+}

@@ -396,3 +396,44 @@ fn tables_are_read_under_the_names_of_their_pattern() {
     }
     assert!(!found.stdout.contains("t_00_orders"), "{found:#?}");
 }
+
+/// Where a select can write, by a function behind a view, the session refuses it.
+#[test]
+fn nothing_is_written_whatever_stands_behind_a_table() {
+    let world = World::new(KeyType::Integer);
+    for number in 0..20 {
+        world.insert_at_home(&ShardKey::Integer(number));
+    }
+    if NAME == "sqlite" {
+        // No select writes there, and the file is as it was.
+        let read = || ["a", "b"].map(|shard| std::fs::read(world.fleet.url(shard)).unwrap());
+        let before = read();
+        assert_eq!(world.verify(&VerifyOptions::new()).rows, 20);
+        assert!(before == read());
+        return;
+    }
+    let function = match NAME {
+        "postgres" => "CREATE FUNCTION touch(n BIGINT) RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$ BEGIN INSERT INTO touched VALUES (n); RETURN n; END $$",
+        _ => "CREATE FUNCTION touch(n BIGINT) RETURNS BIGINT MODIFIES SQL DATA BEGIN INSERT INTO touched VALUES (n); RETURN n; END",
+    };
+    for sql in [
+        "CREATE TABLE touched (n BIGINT)",
+        "ALTER TABLE orders_0 RENAME TO kept_0",
+        "INSERT INTO kept_0 VALUES (1)",
+        function,
+        "CREATE VIEW orders_0 AS SELECT touch(k) AS k FROM kept_0",
+    ] {
+        world.run("a", sql);
+    }
+    let report = world.verify(&VerifyOptions::new());
+    let [(shard, reason)] = report.failed.as_slice() else {
+        panic!("{report:?}");
+    };
+    assert_eq!(shard, "a");
+    let reason = reason.to_lowercase();
+    assert!(reason.contains("read-only") || reason.contains("read only"), "{reason}");
+    assert_eq!(world.fleet.rows_of("a", "touched"), 0);
+    // The same select writes where it may.
+    world.run("a", "CREATE TABLE seen AS SELECT k FROM orders_0");
+    assert!(world.fleet.rows_of("a", "touched") > 0);
+}
