@@ -53,6 +53,15 @@ pub(super) struct Spot {
     pub(super) spread: u64,
 }
 
+impl Spot {
+    /// No place: a position that no list has. Unlike an `Option` of it, a spot goes back to its caller
+    /// in two registers.
+    const NOWHERE: Self = Self {
+        shard: usize::MAX,
+        spread: 0,
+    };
+}
+
 /// The spread of every kind that does not say otherwise: not the seed of `hash`, so that a table
 /// number says nothing about the shard.
 #[inline(always)]
@@ -211,61 +220,59 @@ impl Rule {
     /// [`place`](Self::place) is asked.
     #[inline(always)]
     pub(crate) fn find(&self, key: &ShardKey<'_>) -> Option<Placement> {
-        match key {
+        let spot = match key {
             // Most keys are numbers, and where the caller's type says so, this one never leaves the
             // registers: written to memory and read back it would cost as much as the rest.
             ShardKey::Integer(number) => self.find_integer(*number),
             other => self.find_other(other),
-        }
-    }
-
-    #[inline(never)]
-    fn find_integer(&self, number: i128) -> Option<Placement> {
-        if self.key != KeyType::Integer {
-            return None;
-        }
-        let spot = match &self.algorithm {
-            Algorithm::Hash(hash) => hash.place(KeyValue::Integer(number)),
-            Algorithm::Modulo(modulo) => modulo.place(KeyValue::Integer(number)),
-            // Out of line, like everything that the two above do not need: it keeps their way short.
-            _ => self.place_integer(number),
         };
-        self.placement(spot?)
-    }
-
-    #[inline(never)]
-    fn find_other(&self, key: &ShardKey<'_>) -> Option<Placement> {
-        match key.value() {
-            Ok(value) if value.key_type() == self.key && self.steps.is_empty() => {
-                self.place_value(value)
-            }
-            _ => None,
-        }
-    }
-
-    #[inline(always)]
-    fn place_value(&self, value: KeyValue<'_>) -> Option<Placement> {
-        let spot = match &self.algorithm {
-            Algorithm::Hash(hash) => hash.place(value),
-            _ => self.place_other(value),
-        };
-        self.placement(spot?)
-    }
-
-    #[inline]
-    fn placement(&self, spot: Spot) -> Option<Placement> {
         let shard = self.shards.get(spot.shard)?;
         Some(Placement::new(*shard, spot.spread))
     }
 
     #[inline(never)]
-    fn place_integer(&self, number: i128) -> Option<Spot> {
-        self.place_otherwise(KeyValue::Integer(number))
+    fn find_integer(&self, number: i128) -> Spot {
+        if self.key != KeyType::Integer {
+            return Spot::NOWHERE;
+        }
+        match &self.algorithm {
+            Algorithm::Hash(hash) => {
+                let spot = hash.place(KeyValue::Integer(number));
+                spot.unwrap_or(Spot::NOWHERE)
+            }
+            // Out of line, like everything that a hash does not need: it keeps its way short.
+            _ => self.place_integer(number),
+        }
     }
 
     #[inline(never)]
-    fn place_other(&self, value: KeyValue<'_>) -> Option<Spot> {
-        self.place_otherwise(value)
+    fn find_other(&self, key: &ShardKey<'_>) -> Spot {
+        match key.value() {
+            Ok(value) if value.key_type() == self.key && self.steps.is_empty() => {
+                match &self.algorithm {
+                    Algorithm::Hash(hash) => hash.place(value).unwrap_or(Spot::NOWHERE),
+                    _ => self.place_other(value),
+                }
+            }
+            _ => Spot::NOWHERE,
+        }
+    }
+
+    fn place_value(&self, value: KeyValue<'_>) -> Option<Placement> {
+        let spot = self.place_otherwise(value)?;
+        let shard = self.shards.get(spot.shard)?;
+        Some(Placement::new(*shard, spot.spread))
+    }
+
+    #[inline(never)]
+    fn place_integer(&self, number: i128) -> Spot {
+        let spot = self.place_otherwise(KeyValue::Integer(number));
+        spot.unwrap_or(Spot::NOWHERE)
+    }
+
+    #[inline(never)]
+    fn place_other(&self, value: KeyValue<'_>) -> Spot {
+        self.place_otherwise(value).unwrap_or(Spot::NOWHERE)
     }
 
     #[inline(always)]

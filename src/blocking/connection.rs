@@ -132,20 +132,8 @@ impl<C: NodeConnection> ShardedConnection<C> {
         let Some(lease) = &self.lease else {
             unreachable!("a ready connection is bound");
         };
-        let bound = lease.node().shard();
-        lease.node().topology().with_current(|snapshot| {
-            let keyspace = &snapshot.keyspaces()[snapshot.find_keyspace(keyspace)?];
-            let owner = keyspace.locate(key)?.shard();
-            if owner == bound {
-                Ok(())
-            } else {
-                Err(Error::WrongShard {
-                    keyspace: keyspace.name,
-                    owner,
-                    bound,
-                })
-            }
-        })
+        let node = lease.node();
+        node.topology().ensure_owner(keyspace, key, node.shard())
     }
 
     /// The physical connection, after the same check as before a statement.

@@ -23,11 +23,24 @@ impl Hooks {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn push(&mut self, depth: u32, f: impl FnOnce() + Send + 'static) {
-        self.list().push(Hook {
-            depth,
-            run: Box::new(f),
-        });
+    /// Keeps what is asked for on a level of a transaction; outside of one it is done at once.
+    pub(crate) fn add(
+        &mut self,
+        depth: u32,
+        shard: Option<ShardName>,
+        f: impl FnOnce() + Send + 'static,
+    ) {
+        match shard {
+            Some(shard) => {
+                self.list().push(Hook {
+                    depth,
+                    run: Box::new(f),
+                });
+                run_hooks(shard, self.take_committed());
+            }
+            // Bound to no shard, so in no transaction either.
+            None => f(),
+        }
     }
 
     /// A level was committed: its hooks are now its parent's, or due.

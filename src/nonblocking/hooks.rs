@@ -36,15 +36,8 @@ impl<C: AsyncNodeConnection> AsyncShardedConnection<C> {
     /// # #[cfg(not(feature = "async-sqlite"))] fn main() {}
     /// ```
     pub fn after_commit(&mut self, f: impl FnOnce() + Send + 'static) {
-        let depth = self.tm.depth();
-        if depth > 0 {
-            self.hooks.push(depth, f);
-        } else if let Some(shard) = self.shard() {
-            self.hooks.push(depth, f);
-            run_hooks(shard, self.hooks.take_committed());
-        } else {
-            f();
-        }
+        let (depth, shard) = (self.tm.depth(), self.shard());
+        self.hooks.add(depth, shard, f);
     }
 
     pub(super) fn hooks_of_committed(&mut self, depth: u32) {

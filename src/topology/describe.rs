@@ -237,6 +237,31 @@ impl Topology {
         })
     }
 
+    /// Refuses a key whose rows belong to another shard than the one at hand.
+    #[cfg(any(feature = "r2d2", feature = "bb8"))]
+    pub(crate) fn ensure_owner<K>(
+        &self,
+        keyspace: &str,
+        key: &K,
+        bound: ShardName,
+    ) -> Result<(), Error>
+    where
+        K: ToShardKey + ?Sized,
+    {
+        self.with_current(|snapshot| {
+            let keyspace = &snapshot.keyspaces()[snapshot.find_keyspace(keyspace)?];
+            let owner = keyspace.locate(key)?.shard();
+            if owner == bound {
+                return Ok(());
+            }
+            Err(Error::WrongShard {
+                keyspace: keyspace.name,
+                owner,
+                bound,
+            })
+        })
+    }
+
     /// Sorts items by the shard of their key: order is kept, and an item whose key has no shard
     /// comes back with its error.
     ///
