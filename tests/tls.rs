@@ -91,8 +91,35 @@ async fn every_mode_that_asks_for_encryption_gets_it() {
 #[tokio::test]
 async fn without_encryption_the_server_lets_nobody_in() {
     let (cause, text) = refused(server("sslmode=disable")).await;
+    assert_eq!(cause, UnavailableCause::NotEncrypted, "{text}");
+    // What we say ourselves comes first, then the server's words.
+    let (own, servers) = text.split_once('\n').unwrap();
+    assert!(own.contains("ask for TLS"), "{text}");
+    assert!(!own.contains("password"), "{text}");
+    assert!(servers.contains("no encryption"), "{text}");
+}
+
+/// libpq tries both ways with `prefer`: encrypted with the wrong password, and not encrypted.
+#[cfg(feature = "postgres")]
+#[test]
+fn the_blocking_driver_tells_a_wrong_password_from_missing_encryption() {
+    use diesel_sharded::blocking::ShardedConnectionManager;
+
+    let refused = |url: String| {
+        let shards = ShardedConnectionManager::<diesel::PgConnection>::builder().shard("a", url);
+        match shards.build().unwrap().get_on("a") {
+            Err(ref error @ Error::Unavailable { cause, .. }) => (cause, said(error)),
+            other => panic!("{:?}", other.map(drop)),
+        }
+    };
+    let (cause, text) = refused(server("sslmode=disable"));
+    assert_eq!(cause, UnavailableCause::NotEncrypted, "{text}");
+    let wrong = server("sslmode=prefer").replace(":t3st-only@", ":wr0ng@");
+    let (cause, text) = refused(wrong);
     assert_eq!(cause, UnavailableCause::Authentication, "{text}");
-    assert!(text.contains("no encryption"), "{text}");
+    assert!(text.contains("password authentication failed"), "{text}");
+    assert!(text.contains("refuses the login"), "{text}");
+    assert!(!text.contains("wr0ng"), "{text}");
 }
 
 /// Ends the encryption of one client and begins a new one to the server, as a man in the middle does
