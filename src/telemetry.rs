@@ -37,6 +37,7 @@ macro_rules! unused {
 mod meters;
 mod spans;
 
+#[cfg(any(feature = "r2d2", feature = "bb8"))]
 pub(crate) use meters::{HealthCheck, NodeMeters, Reason};
 #[cfg(feature = "r2d2")]
 pub(crate) use spans::transaction_span;
