@@ -60,8 +60,9 @@ pub(crate) fn resources(
     Ok(move |config: &mut web::ServiceConfig| {
         let customers = web::scope("/customers/{customer}")
             .wrap(by_customer.clone())
-            .route("/orders", web::get().to(list))
-            .route("/orders/{item}", web::post().to(create));
+            // Resources and not `.route(..)`: those answer a wrong method with 404, these with 405.
+            .service(web::resource("/orders").route(web::get().to(list)))
+            .service(web::resource("/orders/{item}").route(web::post().to(create)));
         config.app_data(shards.clone()).service(customers);
     })
 }

@@ -16,7 +16,8 @@ pub(crate) fn app(shards: &Shards) -> Result<Router, Error> {
     let customers = Router::new()
         .route("/customers/{customer}/orders", post(create).get(list))
         .route("/customers/{customer}/orders/{order}/pay", post(pay))
-        .layer(RouteLayer::by_key(shards.clone(), KEYSPACE, customer_of)?);
+        // Around these routes alone: what is no path or no method of theirs stays 404 or 405.
+        .route_layer(RouteLayer::by_key(shards.clone(), KEYSPACE, customer_of)?);
     let app = Router::new()
         // Asks about a customer without being for one, so it is outside of the layer.
         .route("/debug/route", get(route))
@@ -37,6 +38,7 @@ fn customer_of(request: &Parts) -> Result<i64, &'static str> {
 enum Failed {
     Sharded(Error),
     Pay(PayError),
+    NegativePrice,
 }
 
 impl From<Error> for Failed {
@@ -61,6 +63,10 @@ impl IntoResponse for Failed {
             Self::Pay(PayError::PaidAlready) => {
                 return (StatusCode::CONFLICT, "the order is paid already").into_response();
             }
+            Self::NegativePrice => {
+                let text = "`cents` has to be 0 or more";
+                return (StatusCode::UNPROCESSABLE_ENTITY, text).into_response();
+            }
         };
         // The same answers as the layer's: 503 for a shard that is down, and so on.
         let refusal = Refusal::from(error);
@@ -76,6 +82,9 @@ async fn create(
     Path(customer): Path<i64>,
     Json(new): Json<NewOrder>,
 ) -> Result<(StatusCode, Json<Order>), Failed> {
+    if new.cents < 0 {
+        return Err(Failed::NegativePrice);
+    }
     // The layer has put the route of the customer's shard in force.
     let mut conn = shards.get().await?;
     let order = store::create(&mut conn, customer, new).await?;

@@ -69,7 +69,10 @@ pub fn sharded_transaction(arguments: TokenStream, item: TokenStream) -> TokenSt
 /// `#[sharded(table = ..)]`), a method `insert_checked`.
 ///
 /// `#[sharded(keyspace = "orders")]` stands at the struct, `#[shard_key]` at the field, or
-/// `#[shard_key(path = "order.user_id")]` at the field that the path begins with.
+/// `#[shard_key(path = "order.user_id")]` at the field that the path begins with. A path goes through
+/// fields of structs, not through an `Option` on its way: the key is borrowed from the row, and where
+/// there is no inner struct there is none to borrow. Its last field may be an `Option`: a `None` there
+/// is `NullShardKey`.
 #[proc_macro_derive(ShardKey, attributes(sharded, shard_key))]
 pub fn shard_key(item: TokenStream) -> TokenStream {
     derives::shard_key(item.into())

@@ -56,8 +56,11 @@ pub enum UnavailableCause {
     Unreachable,
     /// The host answers, but nothing listens there.
     Refused,
-    /// The server does not accept the user or the password.
+    /// The server does not let this login in: the user, the password, or its own access rules
+    /// (`pg_hba.conf`) say no.
     Authentication,
+    /// The server does not let this login in without encryption; with it, it might.
+    NotEncrypted,
     /// The host accepted and said nothing within `connect_timeout`.
     Timeout,
     /// The server has no free connection slot (`too many connections`).
@@ -76,6 +79,7 @@ impl UnavailableCause {
             Self::Unreachable => "unreachable",
             Self::Refused => "refused",
             Self::Authentication => "authentication",
+            Self::NotEncrypted => "not encrypted",
             Self::Timeout => "timeout",
             Self::ServerFull => "server full",
             Self::NotReady => "not ready",
@@ -95,7 +99,12 @@ impl fmt::Display for UnavailableCause {
         f.write_str(match self {
             Self::Unreachable => "the host or file cannot be reached",
             Self::Refused => "connection refused",
-            Self::Authentication => "the server rejects the user or password",
+            Self::Authentication => {
+                "the server refuses the login: check the user, the password and the server's access rules"
+            }
+            Self::NotEncrypted => {
+                "the server refuses the login without encryption: ask for TLS (PostgreSQL: `sslmode=require` in the url), or check the server's access rules"
+            }
             Self::Timeout => "no answer within the connect timeout",
             Self::ServerFull => "the server has no free connection slot",
             Self::NotReady => "the server is not accepting connections at the moment",

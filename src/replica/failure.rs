@@ -180,12 +180,27 @@ const CONNECT: [(UnavailableCause, &[&str]); 6] = [
     ),
 ];
 
+/// Whether encryption is all that the login lacks.
+fn lacks_encryption(text: &str) -> bool {
+    // `require_secure_transport` of MySQL and MariaDB.
+    if text.contains("insecure transport") {
+        return true;
+    }
+    // Where libpq has tried with encryption too (`prefer`), its text has both answers, and TLS would
+    // not help.
+    let unencrypted = text.matches(", no encryption").count() + text.matches(", ssl off").count();
+    unencrypted > 0 && unencrypted >= text.matches("fatal:").count()
+}
+
 /// Sorts the text of a failed connect as an operator would.
 pub(crate) fn connect_cause(text: &str) -> UnavailableCause {
     let text = text.to_ascii_lowercase();
     // PostgreSQL: `role "x" does not exist` is a wrong user, `database "x" does not exist` is not.
     if text.contains("role \"") && text.contains("does not exist") {
         return UnavailableCause::Authentication;
+    }
+    if lacks_encryption(&text) {
+        return UnavailableCause::NotEncrypted;
     }
     CONNECT
         .iter()
@@ -212,6 +227,27 @@ mod tests {
                 U::Authentication,
             ),
             ("FATAL:  role \"x\" does not exist", U::Authentication),
+            (
+                "FATAL:  no pg_hba.conf entry for host \"::1\", user \"x\", database \"x\", no encryption",
+                U::NotEncrypted,
+            ),
+            (
+                "FATAL:  no pg_hba.conf entry for host \"::1\", user \"x\", database \"x\", SSL off",
+                U::NotEncrypted,
+            ),
+            (
+                "FATAL:  no pg_hba.conf entry for host \"::1\", user \"x\", database \"x\", SSL encryption",
+                U::Authentication,
+            ),
+            (
+                "connection to server at \"db\" failed: FATAL:  password authentication failed for user \"x\"\n\
+                 connection to server at \"db\" failed: FATAL:  no pg_hba.conf entry for host \"::1\", user \"x\", database \"x\", no encryption",
+                U::Authentication,
+            ),
+            (
+                "Connections using insecure transport are prohibited while --require_secure_transport=ON.",
+                U::NotEncrypted,
+            ),
             ("FATAL:  database \"x\" does not exist", U::Other),
             ("Access denied for user 'x'@'localhost'", U::Authentication),
             ("FATAL:  sorry, too many clients already", U::ServerFull),

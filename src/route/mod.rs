@@ -175,6 +175,9 @@ impl Route {
 
     /// How many entries the stack of this thread holds, of all topologies; 0 outside any scope.
     ///
+    /// Not how deep scopes are nested: a future's stack begins with the topmost entry of each topology
+    /// that was in force, so that inside any number of async `on` of one topology there are two.
+    ///
     /// For tests and assertions: after a request has been served nothing may be left.
     #[must_use]
     pub fn stack_depth() -> usize {

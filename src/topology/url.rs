@@ -208,6 +208,25 @@ impl DatabaseUrl {
         }
     }
 
+    /// Whether every port that the text names is one: libpq refuses others, where another driver
+    /// would take port 0 for the default.
+    pub(crate) fn has_valid_ports(&self) -> bool {
+        let of_uri = |uri: Uri<'_>| {
+            let hosts = uri.hosts().unwrap_or_default();
+            hosts.iter().all(|(_, port)| *port != Some(0))
+                && uri.param("port").is_none_or(|list| parse::are_ports(&list))
+        };
+        match self.kind() {
+            Some(UrlKind::Postgres) if parse::is_uri(&self.0) => {
+                parse::postgres(&self.0).is_none_or(of_uri)
+            }
+            Some(UrlKind::Postgres) => parse::conninfo(&self.0)
+                .is_none_or(|info| info.get("port").is_none_or(parse::are_ports)),
+            Some(UrlKind::Mysql) => parse::mysql(&self.0).is_none_or(of_uri),
+            Some(UrlKind::Sqlite) | None => true,
+        }
+    }
+
     /// Whether this is a SQLite database that lives in memory, or in a temporary file of one
     /// connection: it is gone with its last connection.
     #[must_use]

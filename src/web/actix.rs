@@ -118,7 +118,8 @@ impl RouteMiddleware {
     }
 
     /// Lets a request in that names no key (the closure says `None`): it runs with an empty stack, so
-    /// that its checkouts take the default shard or fail with [`Error::NoRoute`]. Defaults to 400.
+    /// that its checkouts take the default shard or fail with [`Error::NoRoute`]. Defaults to 400, as
+    /// which an `Err` of the closure is answered all the same.
     pub fn optional(mut self) -> Self {
         self.rule = self.rule.optional();
         self

@@ -26,7 +26,8 @@ type Answer = dyn Fn(Refusal) -> Response<String> + Send + Sync;
 /// The closure reads the shard key (or the name of the shard, or a route's text form) from a header, the
 /// path, or an extension that an earlier layer has left; see [`Refusal`] for the answers to requests
 /// that cannot be routed. A layer that answers without a shard (CORS preflights, health checks) belongs
-/// outside of this one, or use [`optional`](Self::optional).
+/// outside of this one, or use [`optional`](Self::optional). In axum it goes into `route_layer`, so that
+/// a path that does not exist is still a 404.
 ///
 /// ```
 /// use diesel_sharded::web::RouteLayer;
@@ -120,7 +121,8 @@ impl RouteLayer {
     }
 
     /// Lets a request in that names no key (the closure says `None`): it runs with an empty stack, so
-    /// that its checkouts take the default shard or fail with [`Error::NoRoute`]. Defaults to 400.
+    /// that its checkouts take the default shard or fail with [`Error::NoRoute`]. Defaults to 400, as
+    /// which an `Err` of the closure is answered all the same.
     pub fn optional(mut self) -> Self {
         self.rule = self.rule.optional();
         self

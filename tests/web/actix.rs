@@ -13,7 +13,7 @@ use diesel_sharded::web::actix::{RouteMiddleware, block};
 use diesel_sharded::{Error, Route, Topology};
 use futures_util::{StreamExt, future, stream};
 
-use super::{gone, here, topology, unavailable};
+use super::{busy_shard, gone, here, topology, unavailable};
 
 fn customer(request: &HttpRequest) -> Option<i64> {
     request.match_info().get("customer")?.parse().ok()
@@ -183,6 +183,28 @@ async fn a_shard_that_is_down_is_answered_before_the_handler_once_that_is_known(
         let text = "shard gone is not available at the moment, try again later";
         assert_eq!(read_body(response).await, text);
     }
+}
+
+#[actix_web::test]
+async fn an_exhausted_pool_is_answered_with_the_time_to_try_again() {
+    type Shards = ShardedConnectionManager<SqliteConnection>;
+    async fn read(shards: web::Data<Shards>) -> actix_web::Result<String> {
+        let read = block(move || shards.get().map(drop)).await?;
+        read.map_err(Refusal::from)?;
+        Ok("it is free".to_owned())
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let shards = busy_shard(&folder);
+    let _held = shards.get_on("busy").unwrap();
+    let by_name = RouteMiddleware::by_shard(shards.clone(), |_: &HttpRequest| Some("busy"));
+    let app = app!(shards, by_name, read);
+    let response = call_service(&app, ask(1).to_request()).await;
+    assert_eq!(response.status(), 503);
+    assert_eq!(response.headers().get(RETRY_AFTER).unwrap(), "1");
+    assert_eq!(
+        read_body(response).await,
+        "shard busy is busy, try again later"
+    );
 }
 
 #[actix_web::test]

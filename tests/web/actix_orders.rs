@@ -51,6 +51,24 @@ async fn orders_are_created_and_listed_where_their_customer_is() {
 }
 
 #[actix_web::test]
+async fn what_is_no_resource_or_no_method_is_answered_as_such() {
+    let folder = tempfile::tempdir().unwrap();
+    let shards = service::open(folder.path()).unwrap();
+    let (server, handle) = start(&shards);
+    for unknown in ["/nix", "/customers/7", "/customers/7/nix"] {
+        assert_eq!(ask(server, "GET", unknown, "").await.0, 404, "{unknown}");
+    }
+    for (method, path) in [
+        ("DELETE", "/customers/7/orders"),
+        ("POST", "/customers/7/orders"),
+        ("GET", "/customers/7/orders/tea"),
+    ] {
+        assert_eq!(ask(server, method, path, "").await.0, 405, "{path}");
+    }
+    handle.stop(true).await;
+}
+
+#[actix_web::test]
 async fn many_requests_of_which_some_are_cancelled_put_no_row_on_a_wrong_shard() {
     const CUSTOMERS: i64 = 100;
     const REQUESTS: i64 = 2_000;

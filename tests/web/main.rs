@@ -13,6 +13,9 @@ mod http;
 mod orders;
 mod tower;
 
+use std::time::Duration;
+
+use diesel_sharded::blocking::ShardedConnectionManager;
 use diesel_sharded::{
     Error, KeyType, KeyspaceConfig, PoolConfig, RuleSpec, ShardConfig, ShardState, Topology,
     TopologyBuilder,
@@ -49,6 +52,19 @@ fn gone() -> Topology {
     Topology::builder()
         .shard("gone", url)
         .pool(PoolConfig::new().max_size(1))
+        .build()
+        .unwrap()
+}
+
+/// A shard, `busy`, with one connection, which is not waited for long.
+fn busy_shard(folder: &tempfile::TempDir) -> ShardedConnectionManager<diesel::SqliteConnection> {
+    let file = folder.path().join("busy.db").display().to_string();
+    let pool = PoolConfig::new()
+        .max_size(1)
+        .connection_timeout(Duration::from_millis(50));
+    ShardedConnectionManager::builder()
+        .shard("busy", file)
+        .pool(pool)
         .build()
         .unwrap()
 }

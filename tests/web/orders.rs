@@ -66,6 +66,35 @@ async fn create_list_pay_and_ask_where() {
     assert_eq!(ask(server, "GET", "/debug/route", "").await.0, 400);
 }
 
+#[tokio::test]
+async fn what_is_no_resource_no_method_or_no_price_is_answered_as_such() {
+    let folder = tempfile::tempdir().unwrap();
+    let shards = store::open(folder.path()).await.unwrap();
+    let server = start(&shards).await;
+
+    for unknown in ["/nix", "/", "/customers", "/customers/7/nix", "/debug"] {
+        assert_eq!(ask(server, "GET", unknown, "").await.0, 404, "{unknown}");
+    }
+    for (method, path) in [
+        ("DELETE", "/customers/7/orders"),
+        ("GET", "/customers/7/orders/1/pay"),
+        ("POST", "/debug/route"),
+    ] {
+        assert_eq!(ask(server, method, path, "").await.0, 405, "{path}");
+    }
+    let owed = json!({ "item": "tea", "cents": -1 }).to_string();
+    let (status, text) = ask(server, "POST", "/customers/7/orders", &owed).await;
+    assert_eq!(
+        (status, text.as_str()),
+        (422, "`cents` has to be 0 or more")
+    );
+    let free = json!({ "item": "sample", "cents": 0 }).to_string();
+    let (status, order) = ask_json(server, "POST", "/customers/7/orders", &free).await;
+    assert_eq!(status, 201);
+    let (_, list) = ask_json(server, "GET", "/customers/7/orders", "").await;
+    assert_eq!(list, json!([order]));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn thousands_of_requests_of_which_some_are_cancelled_put_no_row_on_a_wrong_shard() {
     const CUSTOMERS: i64 = 300;

@@ -20,7 +20,7 @@ use http::{Request, Response};
 use http_body_util::BodyExt;
 use tokio::task::{LocalSet, spawn_local, yield_now};
 
-use super::{builder, gone, here, topology, unavailable};
+use super::{builder, busy_shard, gone, here, topology, unavailable};
 
 fn customer(request: &Parts) -> Result<i64, String> {
     let Some(id) = request.headers.get("x-customer-id") else {
@@ -270,6 +270,24 @@ async fn a_shard_that_is_down_is_answered_before_the_handler_once_that_is_known(
         );
     }
     assert_eq!(calls.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn an_exhausted_pool_is_answered_with_the_time_to_try_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let shards = busy_shard(&folder);
+    let _held = shards.get_on("busy").unwrap();
+    let layer = RouteLayer::by_shard(shards.clone(), |_: &Parts| Some("busy"));
+    let handler = async move || match shards.get() {
+        Ok(_) => "it is free".into_response(),
+        Err(error) => Response::<String>::from(Refusal::from(error)).into_response(),
+    };
+    let app = Router::new().route("/", get(handler)).layer(layer);
+    let response = app.oneshot(Request::new(Body::empty())).await.unwrap();
+    assert_eq!(response.status(), 503);
+    assert_eq!(response.headers()["retry-after"], "1");
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    assert_eq!(body, "shard busy is busy, try again later");
 }
 
 #[tokio::test]

@@ -10,13 +10,7 @@ use super::{Server, UrlKind};
 
 /// Keywords whose presence makes a text a libpq `key=value` string.
 const CONNINFO_KEYS: &[&str] = &[
-    "dbname=",
-    "host=",
-    "hostaddr=",
-    "password=",
-    "port=",
-    "service=",
-    "user=",
+    "dbname", "host", "hostaddr", "password", "port", "service", "user",
 ];
 
 /// Decides what kind of database a text names.
@@ -51,9 +45,12 @@ pub(super) fn is_uri(text: &str) -> bool {
     text.starts_with("postgres://") || text.starts_with("postgresql://")
 }
 
+/// libpq allows blanks on both sides of a `=`.
 fn is_conninfo(text: &str) -> bool {
-    text.split_whitespace()
-        .any(|token| CONNINFO_KEYS.iter().any(|key| token.starts_with(key)))
+    text.match_indices('=').any(|(at, _)| {
+        let key = text[..at].split_whitespace().next_back();
+        key.is_some_and(|key| CONNINFO_KEYS.contains(&key))
+    })
 }
 
 /// Percent-decodes; what is not UTF-8 afterwards is left as it was.
@@ -178,6 +175,13 @@ pub(super) fn mysql(text: &str) -> Option<Uri<'_>> {
     uri.hosts()
         .is_some_and(|hosts| hosts.len() == 1)
         .then_some(uri)
+}
+
+/// Whether libpq takes a text for a list of ports; an empty entry is the default.
+pub(super) fn are_ports(list: &str) -> bool {
+    list.split(',')
+        .map(str::trim)
+        .all(|port| port.is_empty() || port.parse::<u16>().is_ok_and(|port| port != 0))
 }
 
 /// The one server of a MySQL URL.

@@ -119,11 +119,13 @@ impl Reading {
             "port" => {
                 let ports = value.split(',').map(str::trim).map(|port| match port {
                     "" => Some(None),
-                    port => port.parse().ok().map(Some),
+                    port => port.parse().ok().filter(|port| *port != 0).map(Some),
                 });
                 match ports.collect() {
                     Some(ports) => self.ports = ports,
-                    None => self.problem("port takes a number, or one for each host"),
+                    None => {
+                        self.problem("port takes a number from 1 to 65535, or one for each host")
+                    }
                 }
             }
             "application_name" => self.application = text(),

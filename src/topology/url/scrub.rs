@@ -76,4 +76,17 @@ mod tests {
             assert!(scrubbed.ends_with("for app"), "{scrubbed}");
         }
     }
+
+    #[test]
+    fn the_path_of_a_certificate_or_key_is_shown_and_its_password_is_not() {
+        for url in [
+            "postgres://app@db/orders?sslrootcert=/etc/ca.crt&sslkey=/run/me.key&sslsni=0&sslpassword=S3cr3t",
+            "host=db sslrootcert=/etc/ca.crt sslkey='/run/me.key' sslsni=0 sslpassword=S3cr3t",
+        ] {
+            let message = "sslrootcert (/etc/ca.crt): no such file; sslkey (/run/me.key): 10 bytes";
+            let url = DatabaseUrl::from(url);
+            assert_eq!(url.scrub(message), message);
+            assert_eq!(url.scrub("S3cr3t does not open it"), "*** does not open it");
+        }
+    }
 }

@@ -28,6 +28,9 @@ fn no_printed_form_shows_a_password() {
             "host=db user=app password={} dbname=orders",
             "host=db user=app password='{}' dbname=orders",
             "host=db sslpassword={}",
+            "host = db password = {}",
+            "user = app password = '{}'",
+            "host=db sslkey=/run/key.pem sslpassword={}",
             "file:orders.db?key={}",
             "sqlite://orders.db?hexkey={}",
             // What cannot be taken apart, or was taken apart in the wrong place.
@@ -85,6 +88,8 @@ fn user_host_and_harmless_parameters_are_shown() {
         ":memory:",
         "file:orders?mode=memory&cache=shared",
         "host=db port=5433 dbname=orders",
+        "host=db sslrootcert=/etc/ca.crt sslcert=/etc/me.crt sslkey=/run/me.key",
+        "mysql://app@db/orders?ssl_ca=/etc/ca.crt",
     ] {
         assert_eq!(DatabaseUrl::from(text).to_string(), text);
     }
@@ -100,6 +105,9 @@ fn kinds_are_told_apart() {
         ("host=db dbname=x", Some(Postgres)),
         ("service=orders", Some(Postgres)),
         ("  dbname = x host=db", Some(Postgres)),
+        ("host = 'h' sslmode=disable", Some(Postgres)),
+        ("sslmode=disable host\t= h", Some(Postgres)),
+        ("password = 'a@b:c' user = u", Some(Postgres)),
         ("mysql://db/x", Some(Mysql)),
         ("MySQL://db/x", Some(Mysql)),
         ("mariadb://db/x", None),
@@ -111,6 +119,7 @@ fn kinds_are_told_apart() {
         (":memory:", Some(Sqlite)),
         ("", Some(Sqlite)),
         ("data/year=2024/x.db", Some(Sqlite)),
+        ("data/localhost=1/x.db", Some(Sqlite)),
         (r"C:\data\x.db", Some(Sqlite)),
         ("postgres//app:pw@db/x", None),
     ] {

@@ -118,6 +118,13 @@ fn check_url(key: &str, label: &str, url: &DatabaseUrl, findings: &mut Findings)
                 "the url of {label} cannot be read: {hint}, with every special character of user and password percent-encoded (or give the password by itself in `password`)"
             ),
         );
+    } else if !url.has_valid_ports() {
+        findings.problem(
+            key,
+            format!(
+                "the url of {label} names a port that is none: use a number from 1 to 65535, or leave it out for the default"
+            ),
+        );
     }
 }
 

@@ -161,6 +161,13 @@ fn an_empty_or_unreadable_url_is_refused_without_being_shown() {
         ("postgres://u:S3cr3t!x/y@db/x", "cannot be read"),
         ("mysql://u:S3cr3t!x/y@db/x", "cannot be read"),
         ("host=db password='S3cr3t!x", "cannot be read"),
+        ("postgres://u:S3cr3t!x@db:0/x", "a number from 1 to 65535"),
+        ("postgres://db:1,db:0/x", "a number from 1 to 65535"),
+        ("postgres://db/x?port=1,0", "a number from 1 to 65535"),
+        ("host=db port=0", "a number from 1 to 65535"),
+        ("host=db port=65536", "a number from 1 to 65535"),
+        ("host=db port=none", "a number from 1 to 65535"),
+        ("mysql://u:S3cr3t!x@db:0/x", "a number from 1 to 65535"),
     ] {
         let spec = spec([("a", url)]);
         expect(&spec, &[&["shards.a.url", words]]);
@@ -176,6 +183,20 @@ fn an_empty_or_unreadable_url_is_refused_without_being_shown() {
             "empty url for replica 1 of shard a",
         ]],
     );
+}
+
+#[test]
+fn a_port_may_be_left_out_in_every_way_that_libpq_knows() {
+    for url in [
+        "postgres://db:/x",
+        "postgres://a:1,b/x",
+        "postgres://db/x?port=",
+        "host=a,b port='5433 ,'",
+        "host=db port = 65535",
+        "mysql://db/x",
+    ] {
+        assert!(validate(&spec([("a", url)])).is_ok(), "{url}");
+    }
 }
 
 #[test]

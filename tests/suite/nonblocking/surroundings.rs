@@ -10,7 +10,7 @@ use diesel_async::{
     AsyncConnection, AsyncConnectionCore, AsyncMigrationHarness, SimpleAsyncConnection,
 };
 use diesel_migrations::MigrationHarness;
-use diesel_sharded::Error;
+use diesel_sharded::{Error, Route};
 use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
@@ -47,6 +47,26 @@ fn what_runs_in_test_transactions_is_never_committed() {
     });
     fleet.assert_nothing_open("a");
     assert_eq!(fleet.rows("a"), [0; 0]);
+}
+
+#[test]
+fn the_depth_is_what_is_in_force_and_not_how_deep_scopes_are_nested() {
+    let fleet = Fleet::new(&["a", "b"]);
+    let shards = manager(&fleet, 1);
+    spawned(async move {
+        let shards = &shards.await;
+        let depths = shards.on("a", async || {
+            let one = Route::stack_depth();
+            let more = shards.on("b", async || {
+                let two = Route::stack_depth();
+                let three = shards.on("a", async || Ok::<_, Error>(Route::stack_depth()));
+                Ok::<_, Error>([two, three.await?])
+            });
+            Ok::<_, Error>((one, more.await?))
+        });
+        assert_eq!(depths.await.unwrap(), (1, [2, 2]));
+        assert_eq!(Route::stack_depth(), 0);
+    });
 }
 
 /// One migration, which makes a table.
