@@ -17,6 +17,12 @@ impl Jump {
         Some(Self { count })
     }
 
+    /// The spot of a number, which travels in registers.
+    #[inline(never)]
+    pub(super) fn place_integer(&self, number: i128) -> Spot {
+        self.place(KeyValue::Integer(number))
+    }
+
     #[inline(always)]
     pub(super) fn place(&self, key: KeyValue<'_>) -> Spot {
         let [hash, spread] = hash_and_spread(key);
@@ -43,14 +49,29 @@ impl Jump {
 #[must_use]
 #[inline]
 pub fn jump_consistent_hash(hash: u64, buckets: u32) -> u32 {
+    match in_fixed_point(hash, buckets) {
+        Some(bucket) => bucket,
+        None => in_floating_point(hash, buckets),
+    }
+}
+
+/// The next key of the generator, and its draw of 31 bits plus one.
+// Signed before it is a double, since a processor converts signed numbers in one step.
+#[inline(always)]
+fn draw(key: u64) -> (u64, f64) {
+    let key = key.wrapping_mul(2_862_933_555_777_941_757).wrapping_add(1);
+    (key, ((key >> 33) + 1) as i64 as f64)
+}
+
+/// The algorithm as it is published.
+#[inline]
+fn in_floating_point(hash: u64, buckets: u32) -> u32 {
     let limit = f64::from(buckets);
     let (mut key, mut bucket) = (hash, 0i64);
     loop {
-        key = key.wrapping_mul(2_862_933_555_777_941_757).wrapping_add(1);
-        // Signed, like the bucket, since a processor converts signed numbers in one step. The draw
-        // has 31 bits.
-        let draw = ((key >> 33) + 1) as i64 as f64;
-        let next = (bucket + 1) as f64 * ((1u64 << 31) as f64 / draw);
+        let drawn;
+        (key, drawn) = draw(key);
+        let next = (bucket + 1) as f64 * ((1u64 << 31) as f64 / drawn);
         // Compared before it is rounded down, which says the same of a whole limit: the conversion
         // is off the way that decides whether to go on.
         if next >= limit {
@@ -60,24 +81,64 @@ pub fn jump_consistent_hash(hash: u64, buckets: u32) -> u32 {
     }
 }
 
+/// The same for at most 65,536 buckets, where all but the division is done on integers: from one
+/// bucket to the next it is then a third of the way. `None` where the answer could be another one.
+#[inline(always)]
+fn in_fixed_point(hash: u64, buckets: u32) -> Option<u32> {
+    /// A quotient has 31 bits of fraction; what is cut off of it is less than one of them. So the
+    /// product with a bucket of 16 bits is less than 2^16 of them too small, ..
+    const FRACTION: u32 = 31;
+    const ONE: u64 = 1 << FRACTION;
+    /// .. and rounding it to a double moves it by far less than as much again. With a fraction below
+    /// this, both are rounded down to the same integer.
+    const CERTAIN: u64 = ONE - (1 << 17);
+    const BUCKETS: u64 = 1 << 16;
+
+    let limit = u64::from(buckets);
+    if limit > BUCKETS {
+        return None;
+    }
+    let (mut key, mut after) = (hash, 1);
+    loop {
+        let drawn;
+        (key, drawn) = draw(key);
+        let quotient = ((ONE << 31) as f64 / drawn) as i64 as u64;
+        // One that is so large leads behind the last bucket from wherever it is.
+        let product = after * quotient.min(BUCKETS << FRACTION);
+        if product % ONE >= CERTAIN {
+            return None;
+        }
+        let next = product >> FRACTION;
+        if next >= limit {
+            return Some((after - 1) as u32);
+        }
+        after = next + 1;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_bucket_is_that_of_the_crate_for_every_size() {
-        let mut hash = 1u64;
+        let (mut hash, mut uncertain) = (1u64, 0);
         for round in 0..20_000u32 {
             hash = hash.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29) ^ u64::from(round);
-            for buckets in [0, 1, 2, 3, 8, 1_000, 1_024, 65_536, 1 << 31] {
+            for buckets in [0, 1, 2, 3, 8, 1_000, 1_024, 65_535, 65_536, 65_537, 1 << 31] {
                 let theirs = jump_consistent_hash::hash(hash, buckets as usize);
                 assert_eq!(
                     jump_consistent_hash(hash, buckets),
                     theirs,
                     "{hash} {buckets}"
                 );
+                assert_eq!(in_floating_point(hash, buckets), theirs, "{hash} {buckets}");
+                uncertain +=
+                    u32::from(buckets <= 65_536 && in_fixed_point(hash, buckets).is_none());
             }
         }
+        // Integers alone decide nearly always, and not always.
+        assert!((1..1_000).contains(&uncertain), "{uncertain}");
         for hash in [0, 1, u64::MAX] {
             assert!(jump_consistent_hash(hash, u32::MAX) < u32::MAX);
         }

@@ -241,6 +241,7 @@ impl Rule {
                 spot.unwrap_or(Spot::NOWHERE)
             }
             // Out of line, like everything that a hash does not need: it keeps its way short.
+            Algorithm::Jump(jump) => jump.place_integer(number),
             _ => self.place_integer(number),
         }
     }
