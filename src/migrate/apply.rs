@@ -159,12 +159,21 @@ impl Job<'_> {
                 .into());
             }
         }
+        let step = |what: &'static str| move |error: DieselError| (what, error);
         let recorded = session
             .record(migration, direction)
-            .and_then(|()| session.commit());
-        recorded.map_err(|error| {
+            .map_err(step(
+                "writing it into the tables that are kept failed, after all of it had run (does it change them, or `search_path`?)",
+            ))
+            .and_then(|()| {
+                session.commit().map_err(step(
+                    "all of it had run, and committing it failed (a constraint that is deferred speaks then)",
+                ))
+            });
+        recorded.map_err(|(what, error)| {
             session.rollback();
-            let stopped = self.refused(session, "committing it failed, nothing of it has stayed", &error);
+            let what = format!("{what}, nothing of it has stayed");
+            let stopped = self.refused(session, &what, &error);
             match stopped.failure.kind {
                 FailureKind::ConnectionLost => Failure {
                     message: "the connection was lost while it was committed: it is recorded if it has been, so run again".to_owned(),

@@ -208,8 +208,30 @@ fn a_commit_that_fails_leaves_nothing() {
     let told = failure(&ground.run(&Options::new()), "a");
     assert!(
         told.message
-            .contains("committing it failed, nothing of it has stayed"),
+            .contains("all of it had run, and committing it failed"),
         "{told:#?}"
     );
+    assert!(told.database.unwrap().contains("foreign key"));
     assert!(!ground.has("a", "d") && ground.versions("a").is_empty());
+}
+
+/// What a dump begins with. The crate's own tables are not found then, which is no failure to commit.
+#[test]
+fn a_migration_that_moves_the_search_path_is_told() {
+    let ground = Ground::new(&["a"]);
+    ground.stage.migration(
+        "2024-01-01-000000_dump",
+        "SELECT pg_catalog.set_config('search_path', '', false);\nCREATE TABLE public.d (id INT);\n",
+        "",
+    );
+    let told = failure(&ground.run(&Options::new()), "a");
+    for expected in [
+        "writing it into the tables",
+        "search_path",
+        "nothing of it has stayed",
+    ] {
+        assert!(told.message.contains(expected), "{expected}: {told:#?}");
+    }
+    assert!(told.database.unwrap().contains("does not exist"));
+    assert!(!ground.has("a", "d"));
 }
