@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::{CodeMigration, Kind, Source, embedded, folder};
 use crate::migrate::event::Direction;
-use crate::migrate::split::{self, Statement};
+use crate::migrate::split::{self, Statement, Uncut};
 use crate::topology::UrlKind;
 
 /// What is wrong with a source: the key that names the source, and the problem.
@@ -213,8 +213,8 @@ pub(super) fn script(text: String, kind: UrlKind, in_transaction: bool) -> Resul
         Ok(statements) => Some(statements),
         // In a transaction the database may take the whole: it will say what is wrong, and nothing
         // of it stays.
-        Err(_) if in_transaction && kind != UrlKind::Mysql => None,
-        Err(problem) => return Err(problem),
+        Err(Uncut::Unclear(_)) if in_transaction && kind != UrlKind::Mysql => None,
+        Err(problem) => return Err(problem.into()),
     };
     let fits = statements
         .iter()
