@@ -23,6 +23,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// How much of a statement is repeated in a failure.
 const LONGEST_SHOWN: usize = 1024;
 
+/// Said of a migration without `down.sql`, which may well be meant to have none.
+pub(super) const NO_WAY_BACK: &str =
+    "it has no down.sql, so it cannot be reverted: write one if there is to be a way back";
+
 /// Why a try did not succeed.
 pub(super) struct Stopped {
     pub(super) failure: Failure,
@@ -85,11 +89,10 @@ impl Job<'_> {
                     job.send(session, migration, script)
                 }),
             },
-            (Body::Sql { down: None, .. }, Direction::Down) => Err(Failure::new(
-                FailureKind::NotRevertible,
-                "it has no way back: write its down.sql",
-            )
-            .of_version(&migration.version)),
+            (Body::Sql { down: None, .. }, Direction::Down) => {
+                Err(Failure::new(FailureKind::NotRevertible, NO_WAY_BACK)
+                    .of_version(&migration.version))
+            }
             (Body::Code(code), _)
                 if code.run_in_transaction() && session.kind() == UrlKind::Mysql =>
             {

@@ -42,7 +42,9 @@ fn the_state_is_recorded_and_named() {
     for expected in [
         "dirty",
         "20240102000000 (up) stopped after 1 of 3 statements",
-        "diesel-sharded migration repair b 20240102000000 --resume-from 2",
+        "\n        diesel-sharded migration repair b 20240102000000 --resume-from 2\n",
+        "\n        diesel-sharded migration repair b 20240102000000 --mark applied\n",
+        "\n        diesel-sharded migration repair b 20240102000000 --mark reverted\n",
     ] {
         assert!(status.stdout.contains(expected), "{expected}: {status:#?}");
     }
@@ -92,6 +94,41 @@ fn it_fails_again_where_nothing_was_put_right() {
         .exits(2);
     assert!(unknown.stderr.contains("did you mean b?"), "{unknown:#?}");
     world.run(&["migration", "repair", "b", "20240102000000"]).exits(2);
+}
+
+/// What a failure advises can be copied: each pair of backticks holds one whole command.
+#[test]
+fn what_is_advised_can_be_run() {
+    let world = half();
+    let run = world.run(&["migration", "run", "-s", "b"]).exits(1);
+    let told = run.stdout.split_once("half-way").unwrap().1;
+    let commands: Vec<Vec<&str>> = told
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .map(|command| command.split(' ').collect())
+        .collect();
+    assert_eq!(commands.len(), 3, "{run:#?}");
+    let last: Vec<&[&str]> = commands.iter().map(|words| &words[5..]).collect();
+    assert_eq!(last, [&["--resume-from", "2"][..], &["--mark", "applied"], &["--mark", "reverted"]]);
+    world.sql("b", "DROP TABLE ok1");
+    for command in &commands {
+        assert_eq!(command[0], "diesel-sharded");
+        world.run(&command[1..]).exits(0);
+    }
+}
+
+/// Not every migration is meant to have a way back.
+#[test]
+fn a_migration_without_a_way_back_is_told_as_one() {
+    let world = World::new(&["a"]);
+    world.stage.write("migrations/2024-01-01-000000_one/up.sql", "CREATE TABLE one (id INT);");
+    world.run(&["migration", "run"]).exits(0);
+    let revert = world.run(&["migration", "revert"]).exits(1);
+    assert!(
+        revert.stdout.contains("has no down.sql, so it cannot be reverted: write one if there is to be"),
+        "{revert:#?}"
+    );
 }
 
 #[test]
