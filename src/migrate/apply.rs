@@ -10,7 +10,7 @@ use super::assess::dirty;
 use super::event::{Direction, Event};
 use super::report::{FailedStatement, Failure, FailureKind};
 use super::session::{Progress, Session, bookkeeping, now};
-use super::source::{Body, Migration, Script};
+use super::source::{Body, Migration, Script, checksums};
 use super::split::Statement;
 use super::work::Job;
 use crate::blocking::TransactionProbe;
@@ -236,7 +236,7 @@ impl Job<'_> {
         let version = &migration.version;
         let mut progress = self.progress(migration, direction, done, statements.len());
         session
-            .begin_progress(&progress)
+            .begin_progress(&progress, &checksums(statements, session.kind()))
             .map_err(|error| bookkeeping("recording that it begins", &error).of_version(version))?;
         for (at, statement) in statements.iter().enumerate().skip(done) {
             let mut retry = 0;

@@ -86,6 +86,16 @@ fn checksum(text: &str) -> String {
     hex(&digest)
 }
 
+/// What tells whether a statement is still the one that ran: the beginnings of SHA-256 digests, each of a
+/// statement without its layout and its comments, which whoever corrects a migration may well change.
+pub(in crate::migrate) fn checksums(statements: &[Statement], kind: UrlKind) -> Vec<String> {
+    let of = |statement: &Statement| {
+        let digest = Sha256::digest(split::essence(&statement.text, kind).as_bytes());
+        hex(&digest[..8])
+    };
+    statements.iter().map(of).collect()
+}
+
 pub(in crate::migrate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     let mut text = String::with_capacity(bytes.len() * 2);

@@ -265,6 +265,19 @@ fn a_text_that_changes_how_it_is_quoted_is_told() {
 }
 
 #[test]
+fn what_counts_of_a_statement_is_not_its_layout() {
+    let of = |text: &str| essence(text, UrlKind::Mysql);
+    assert_eq!(
+        of("-- first\nSELECT  1\r\n+ 2 /* b */"),
+        of("SELECT 1 + 2 # c")
+    );
+    assert_ne!(of("SELECT 'a b'"), of("SELECT 'a  b'"));
+    assert_ne!(of("SELECT a"), of("SELECT A"));
+    assert_ne!(of("SELECT 1 /*! + 1 */"), of("SELECT 1"));
+    assert_ne!(of("SELECT /*+ BKA(t) */ 1"), of("SELECT 1"));
+}
+
+#[test]
 fn a_line_of_the_mysql_client_is_told() {
     let problem = String::from(split("DELIMITER //\nSELECT 1 //\n", UrlKind::Mysql).unwrap_err());
     assert!(problem.contains("DELIMITER"), "{problem}");
