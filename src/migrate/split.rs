@@ -151,7 +151,7 @@ pub(super) fn split(text: &str, kind: UrlKind) -> Result<Vec<Statement>, Uncut> 
         // Behind what cannot be read there may be anything.
         refused::check_unread(text)?;
         return Err(Uncut::Unclear(format!(
-            "that cannot be cut into statements: {error}"
+            "that cannot be cut into statements by the default rules of its database: {error}"
         )));
     }
     refused::check(&tokens[first..], "", statements.len() + 1, kind)?;
