@@ -10,7 +10,7 @@ use super::assess::dirty;
 use super::event::{Direction, Event};
 use super::report::{FailedStatement, Failure, FailureKind};
 use super::session::{Progress, Session, bookkeeping, now};
-use super::source::{Body, Migration, Script};
+use super::source::{Body, Migration, Script, checksums};
 use super::split::Statement;
 use super::work::Job;
 use crate::blocking::TransactionProbe;
@@ -22,6 +22,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// How much of a statement is repeated in a failure.
 const LONGEST_SHOWN: usize = 1024;
+
+/// Said of a migration without `down.sql`, which may well be meant to have none.
+pub(super) const NO_WAY_BACK: &str =
+    "it has no down.sql, so it cannot be reverted: write one if there is to be a way back";
 
 /// Why a try did not succeed.
 pub(super) struct Stopped {
@@ -85,11 +89,10 @@ impl Job<'_> {
                     job.send(session, migration, script)
                 }),
             },
-            (Body::Sql { down: None, .. }, Direction::Down) => Err(Failure::new(
-                FailureKind::NotRevertible,
-                "it has no way back: write its down.sql",
-            )
-            .of_version(&migration.version)),
+            (Body::Sql { down: None, .. }, Direction::Down) => {
+                Err(Failure::new(FailureKind::NotRevertible, NO_WAY_BACK)
+                    .of_version(&migration.version))
+            }
             (Body::Code(code), _)
                 if code.run_in_transaction() && session.kind() == UrlKind::Mysql =>
             {
@@ -159,12 +162,21 @@ impl Job<'_> {
                 .into());
             }
         }
+        let step = |what: &'static str| move |error: DieselError| (what, error);
         let recorded = session
             .record(migration, direction)
-            .and_then(|()| session.commit());
-        recorded.map_err(|error| {
+            .map_err(step(
+                "writing it into the tables that are kept failed, after all of it had run (does it change them, or `search_path`?)",
+            ))
+            .and_then(|()| {
+                session.commit().map_err(step(
+                    "all of it had run, and committing it failed (a constraint that is deferred speaks then)",
+                ))
+            });
+        recorded.map_err(|(what, error)| {
             session.rollback();
-            let stopped = self.refused(session, "committing it failed, nothing of it has stayed", &error);
+            let what = format!("{what}, nothing of it has stayed");
+            let stopped = self.refused(session, &what, &error);
             match stopped.failure.kind {
                 FailureKind::ConnectionLost => Failure {
                     message: "the connection was lost while it was committed: it is recorded if it has been, so run again".to_owned(),
@@ -224,7 +236,7 @@ impl Job<'_> {
         let version = &migration.version;
         let mut progress = self.progress(migration, direction, done, statements.len());
         session
-            .begin_progress(&progress)
+            .begin_progress(&progress, &checksums(statements, session.kind()))
             .map_err(|error| bookkeeping("recording that it begins", &error).of_version(version))?;
         for (at, statement) in statements.iter().enumerate().skip(done) {
             let mut retry = 0;

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::apply::NO_WAY_BACK;
 use super::event::Direction;
 use super::options::Options;
 use super::plan::{Action, Step, Steps};
@@ -122,9 +123,12 @@ fn revert(steps: Steps, set: &MigrationSet, books: &Books, assessment: &mut Asse
                 });
                 continue;
             }
-            Ok(_) => Failure::new(
+            Ok(at) => Failure::new(
                 FailureKind::NotRevertible,
-                "it has no way back: write its down.sql",
+                match &set.migrations[at].body {
+                    Body::Sql { .. } => NO_WAY_BACK,
+                    Body::Code(_) => "its code has no way back, so it cannot be reverted",
+                },
             ),
             Err(_) => Failure::new(
                 FailureKind::Unknown,
@@ -249,15 +253,16 @@ pub(super) fn dirty(shard: ShardName, progress: &Progress) -> Failure {
             )
         }
     };
+    let repair = format!("diesel-sharded migration repair {shard} {version}");
     let resume = if *total == 0 {
         String::new()
     } else {
-        format!("--resume-from {next}, or ")
+        format!("`{repair} --resume-from {next}` to go on there, ")
     };
     let failure = Failure::new(
         FailureKind::Dirty,
         format!(
-            "{what}; look at the database, then run `diesel-sharded migration repair {shard} {version} {resume}--mark applied or --mark reverted`"
+            "{what}; look at the database, then run {resume}`{repair} --mark applied` if all of it is there, or `{repair} --mark reverted` if nothing of it is"
         ),
     )
     .of_version(&version.as_str().into());

@@ -25,7 +25,7 @@ impl Job<'_> {
         let version = &migration.version;
         let progress = self.progress(migration, direction, 0, 0);
         session
-            .begin_progress(&progress)
+            .begin_progress(&progress, &[])
             .map_err(|error| bookkeeping("recording that it begins", &error).of_version(version))?;
         if let Err(stopped) = self.call(session, code, direction) {
             return Err(self.left_dirty(session, progress, stopped.failure, None));
@@ -50,7 +50,7 @@ impl Job<'_> {
         let version = &migration.version;
         let progress = self.progress(migration, direction, 0, 0);
         session
-            .begin_progress(&progress)
+            .begin_progress(&progress, &[])
             .map_err(|error| bookkeeping("recording that it begins", &error).of_version(version))?;
         let ran = self.in_transaction(session, migration, direction, |job, session| {
             session

@@ -32,7 +32,7 @@
 //! Applied versions stand in Diesel's own table `__diesel_schema_migrations`, so that the `diesel`
 //! program and `diesel_migrations` agree with this one, whoever comes first. What Diesel's table has
 //! no place for stands beside it, in tables that begin with `diesel_sharded_`: checksums of what was
-//! applied, how far a migration outside of a transaction has come, who has the lock, and whose data the
+//! applied, how far a migration outside of a transaction has come and how its statements read, who has the lock, and whose data the
 //! database holds.
 //!
 //! # In a transaction or not
@@ -76,7 +76,8 @@ pub use parts::{PartState, Retire, ShardTables, TablePart, TablesReport};
 pub use plan::{Action, Plan, ShardPlan, Step, Steps};
 pub use repair::{Repair, ShardLock};
 pub use report::{
-    FailedStatement, Failure, FailureKind, MigrationFailed, Outcome, Ran, Report, ShardReport,
+    FailedStatement, Failure, FailureKind, Marked, MigrationFailed, Outcome, Ran, Report,
+    ShardReport,
 };
 pub use schema::{SchemaReport, ShardSchema};
 pub use source::{CodeMigration, Source};

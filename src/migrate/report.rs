@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Serialize, Serializer};
 
 use super::event::Direction;
+use super::status::VersionState;
 use crate::name::ShardName;
 
 pub(super) fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
@@ -117,6 +118,9 @@ pub struct ShardReport {
     /// Physical tables that were made or taken away, in this order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tables: Vec<String>,
+    /// What a repair has recorded without running anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub marked: Option<Marked>,
     /// Why it failed or was skipped.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<Failure>,
@@ -136,10 +140,16 @@ impl ShardReport {
             outcome,
             ran: Vec::new(),
             tables: Vec::new(),
+            marked: None,
             failures: Vec::new(),
             warnings: Vec::new(),
             seconds: Duration::ZERO,
         }
+    }
+
+    pub(super) fn changed_nothing(&self) -> bool {
+        let marked = self.marked.as_ref().is_some_and(Marked::is_change);
+        self.ran.is_empty() && self.tables.is_empty() && !marked
     }
 }
 
@@ -193,6 +203,30 @@ pub struct Ran {
     /// How long it took.
     #[serde(serialize_with = "seconds")]
     pub seconds: Duration,
+}
+
+/// What a repair has recorded of a version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Marked {
+    /// The version.
+    pub version: Arc<str>,
+    /// Whether it is recorded as applied now; else it is not.
+    pub applied: bool,
+    /// What it was before.
+    pub was: VersionState,
+}
+
+impl Marked {
+    /// Whether the record says something else than before.
+    #[must_use]
+    pub fn is_change(&self) -> bool {
+        match self.was {
+            VersionState::Applied => !self.applied,
+            VersionState::Pending | VersionState::Diverged => self.applied,
+            _ => true,
+        }
+    }
 }
 
 /// Why something did not happen.

@@ -4,14 +4,20 @@
 //! quotes and comments of each dialect; its parser is not used, so any statement is welcome. A
 //! statement ends at a `;` outside of parentheses (PostgreSQL's `CREATE RULE` has some inside) and
 //! outside of a body: `BEGIN .. END` of a SQLite trigger, of a MySQL routine, of a PostgreSQL
-//! function in `BEGIN ATOMIC`. So MySQL routines need no `DELIMITER`, which is a command of the
-//! `mysql` client and unknown to servers.
+//! function in `BEGIN ATOMIC`, and what MariaDB takes without a routine around it (`BEGIN NOT ATOMIC`,
+//! `IF`, `LOOP` ..). So MySQL routines need no `DELIMITER`, which is a command of the `mysql` client and
+//! unknown to servers.
 
+mod cut;
+mod refused;
+
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use sqlparser::dialect::{Dialect, MySqlDialect, PostgreSqlDialect, SQLiteDialect};
-use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, TokenizerError, Whitespace};
 
+use self::cut::Cut;
 use crate::topology::UrlKind;
 
 /// One statement, without the `;` at its end, and with the comments before it.
@@ -20,10 +26,26 @@ pub(super) struct Statement {
     pub(super) text: Arc<str>,
     /// Its first words, in upper case.
     words: Vec<String>,
+    /// Code that MariaDB takes without a routine around it.
+    is_code: bool,
 }
 
-/// As many words as it takes to know a statement: `CREATE OR REPLACE DEFINER = ..`.
-const WORDS: usize = 8;
+/// Why a text was not cut into its statements.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Uncut {
+    /// It cannot be read. The database may still take the whole.
+    Unclear(String),
+    /// It must not be sent, not even as a whole.
+    Refused(String),
+}
+
+impl From<Uncut> for String {
+    fn from(uncut: Uncut) -> Self {
+        match uncut {
+            Uncut::Unclear(problem) | Uncut::Refused(problem) => problem,
+        }
+    }
+}
 
 impl Statement {
     /// Whether the statement may stand in a transaction that was begun for it.
@@ -44,7 +66,8 @@ impl Statement {
     /// Whether the statement begins or ends a transaction.
     pub(super) fn is_transaction_control(&self, kind: UrlKind) -> bool {
         match self.word(0) {
-            "BEGIN" | "COMMIT" | "ABORT" => true,
+            "BEGIN" => !self.is_code,
+            "COMMIT" | "ABORT" => true,
             "END" => kind != UrlKind::Mysql,
             "START" => self.word(1) == "TRANSACTION",
             "PREPARE" => self.word(1) == "TRANSACTION",
@@ -64,7 +87,7 @@ impl Statement {
                     || self.text.to_ascii_uppercase().contains("CONCURRENTLY")
             }
             // Of several tables, the first ones may be gone; code may commit; files are read in parts.
-            UrlKind::Mysql => matches!(first, "CALL" | "DROP" | "LOAD" | "RENAME"),
+            UrlKind::Mysql => self.is_code || matches!(first, "CALL" | "DROP" | "LOAD" | "RENAME"),
         };
         by_kind || self.is_transaction_control(kind)
     }
@@ -83,33 +106,80 @@ fn is_mysql_data(first: &str) -> bool {
     )
 }
 
-/// Cuts a text into its statements. What is only comments is left out.
-///
-/// `Err` says what cannot be read: such a text can only be sent as a whole.
-pub(super) fn split(text: &str, kind: UrlKind) -> Result<Vec<Statement>, String> {
-    let text = text.trim_start_matches('\u{feff}');
-    let dialect: &dyn Dialect = match kind {
+fn dialect(kind: UrlKind) -> &'static dyn Dialect {
+    match kind {
         UrlKind::Sqlite => &SQLiteDialect {},
         UrlKind::Postgres => &PostgreSqlDialect {},
         UrlKind::Mysql => &MySqlDialect {},
-    };
-    let tokens = Tokenizer::new(dialect, text)
+    }
+}
+
+/// The tokens of a text, with blanks and comments; up to where it cannot be read any more.
+fn tokens(text: &str, kind: UrlKind) -> (Vec<TokenWithSpan>, Result<(), TokenizerError>) {
+    let mut tokens = Vec::new();
+    let read = Tokenizer::new(dialect(kind), text)
         .with_unescape(false)
-        .tokenize_with_location()
-        .map_err(|error| format!("that cannot be cut into statements: {error}"))?;
+        .tokenize_with_location_into_buf(&mut tokens);
+    (tokens, read)
+}
+
+/// Cuts a text into its statements. What is only comments is left out.
+///
+/// # Errors
+///
+/// What cannot be read, or must not be sent.
+pub(super) fn split(text: &str, kind: UrlKind) -> Result<Vec<Statement>, Uncut> {
+    let text = text.trim_start_matches('\u{feff}');
+    let (tokens, read) = tokens(text, kind);
     let mut places = Places::new(text);
     let mut statements = Vec::new();
     let mut cut = Cut::new(kind);
-    let mut start = 0;
-    for token in &tokens {
+    let (mut start, mut first) = (0, 0);
+    for (at, token) in tokens.iter().enumerate() {
         if cut.ends_before(token) {
-            let at = places.offset(token.span.start);
-            statements.extend(cut.finish(&text[start..at])?);
-            start = at + 1;
+            let end = places.offset(token.span.start);
+            let found = cut.finish(&text[start..end])?;
+            if found.is_some() {
+                let number = statements.len() + 1;
+                refused::check(&tokens[first..at], &text[end..], number, kind)?;
+            }
+            statements.extend(found);
+            (start, first) = (end + 1, at + 1);
         }
     }
+    if let Err(error) = read {
+        // Behind what cannot be read there may be anything.
+        refused::check_unread(text)?;
+        return Err(Uncut::Unclear(format!(
+            "that cannot be cut into statements by the default rules of its database: {error}"
+        )));
+    }
+    refused::check(&tokens[first..], "", statements.len() + 1, kind)?;
     statements.extend(cut.finish(&text[start..])?);
     Ok(statements)
+}
+
+/// A statement without what does not count in it: blanks, and comments that are not read by the database
+/// as a hint or a condition.
+pub(super) fn essence(statement: &str, kind: UrlKind) -> String {
+    let (tokens, read) = tokens(statement, kind);
+    if read.is_err() {
+        return statement.to_owned();
+    }
+    let mut text = String::with_capacity(statement.len());
+    for token in &tokens {
+        let counts = match &token.token {
+            Token::Whitespace(Whitespace::MultiLineComment(comment)) => {
+                comment.starts_with(['!', '+']) || comment.starts_with("M!")
+            }
+            Token::Whitespace(_) | Token::EOF => false,
+            _ => true,
+        };
+        if counts {
+            let _ = write!(text, "{} ", token.token);
+        }
+    }
+    text
 }
 
 /// Turns the tokenizer's lines and columns, which count characters, into offsets.
@@ -145,167 +215,6 @@ impl<'t> Places<'t> {
             }
         }
         self.at
-    }
-}
-
-/// What must be closed before a `;` counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Open {
-    Parenthesis,
-    /// `BEGIN`, closed by an `END` that begins a statement of the body.
-    Block,
-    /// `CASE`, closed by `END` or `END CASE`.
-    Case,
-    /// MySQL's `IF`, `LOOP`, `WHILE` and `REPEAT`, closed by `END IF` and so on.
-    Flow,
-}
-
-/// The statement that is being read.
-struct Cut {
-    kind: UrlKind,
-    words: Vec<String>,
-    open: Vec<Open>,
-    /// The statement may have a body.
-    has_body: bool,
-    /// The last significant token: a word in upper case, or a sign.
-    previous: String,
-    /// The one before an `END` that waits for what follows it.
-    ended: bool,
-    is_empty: bool,
-}
-
-impl Cut {
-    fn new(kind: UrlKind) -> Self {
-        Self {
-            kind,
-            words: Vec::new(),
-            open: Vec::new(),
-            has_body: false,
-            previous: String::new(),
-            ended: false,
-            is_empty: true,
-        }
-    }
-
-    fn finish(&mut self, text: &str) -> Result<Option<Statement>, String> {
-        let cut = std::mem::replace(self, Self::new(self.kind));
-        if cut.kind == UrlKind::Mysql && cut.words.first().is_some_and(|word| word == "DELIMITER") {
-            return Err(
-                "with a DELIMITER line, which is a command of the mysql client and unknown to servers: leave it out, bodies are recognised without it"
-                    .to_owned(),
-            );
-        }
-        Ok((!cut.is_empty).then(|| Statement {
-            text: text.trim().into(),
-            words: cut.words,
-        }))
-    }
-
-    /// Takes a token in; whether it is the `;` that ends the statement.
-    fn ends_before(&mut self, token: &TokenWithSpan) -> bool {
-        let (text, word) = match &token.token {
-            Token::Whitespace(_) | Token::EOF => return false,
-            Token::SemiColon => (";".to_owned(), false),
-            Token::Word(word) if word.quote_style.is_none() => {
-                (word.value.to_ascii_uppercase(), true)
-            }
-            Token::Word(_) => ("name".to_owned(), false),
-            Token::SingleQuotedString(_) | Token::DoubleQuotedString(_) => ("'".to_owned(), false),
-            other => (other.to_string(), false),
-        };
-        if text == ";" && self.open.is_empty() {
-            return true;
-        }
-        self.is_empty = false;
-        if self.words.len() < WORDS && word {
-            self.words.push(text.clone());
-        }
-        match text.as_str() {
-            "(" => self.open.push(Open::Parenthesis),
-            ")" => self.close(Open::Parenthesis),
-            // `NEW.end` is a column.
-            _ if word && self.previous != "." => self.keyword(&text),
-            _ => self.ended = false,
-        }
-        self.previous = text;
-        false
-    }
-
-    fn close(&mut self, what: Open) {
-        self.ended = false;
-        if self.open.last() == Some(&what) {
-            self.open.pop();
-        }
-    }
-
-    fn keyword(&mut self, word: &str) {
-        let after_end = std::mem::take(&mut self.ended);
-        if !self.has_body {
-            self.has_body = self.begins_body(word);
-            if !self.has_body {
-                return;
-            }
-        }
-        match word {
-            "BEGIN" if self.kind != UrlKind::Postgres && self.may_begin_block() => {
-                self.open.push(Open::Block);
-            }
-            "ATOMIC" if self.previous == "BEGIN" => self.open.push(Open::Block),
-            // `END CASE` has closed it already.
-            "CASE" if !after_end && !self.open.is_empty() => self.open.push(Open::Case),
-            "CASE" if !after_end && self.kind == UrlKind::Mysql && self.at_statement() => {
-                self.open.push(Open::Case);
-            }
-            "IF" | "LOOP" | "WHILE" | "REPEAT" if self.kind == UrlKind::Mysql => {
-                if after_end {
-                    self.close(Open::Flow);
-                } else if self.at_statement() {
-                    self.open.push(Open::Flow);
-                }
-            }
-            "END" => match self.open.last() {
-                Some(Open::Case) => {
-                    self.open.pop();
-                    self.ended = true;
-                }
-                Some(Open::Block) if matches!(self.previous.as_str(), ";" | "BEGIN" | "ATOMIC") => {
-                    self.open.pop();
-                }
-                Some(Open::Flow) => self.ended = true,
-                _ => {}
-            },
-            _ => {}
-        }
-    }
-
-    /// Whether this word makes the statement one with a body.
-    fn begins_body(&self, word: &str) -> bool {
-        if self.words.first().is_none_or(|first| first != "CREATE") {
-            return false;
-        }
-        match self.kind {
-            UrlKind::Sqlite => word == "TRIGGER" && self.words.len() <= 3,
-            UrlKind::Postgres => matches!(word, "FUNCTION" | "PROCEDURE") && self.words.len() <= 4,
-            // `CREATE DEFINER = a@b EVENT`: names and signs stand between.
-            UrlKind::Mysql => matches!(word, "TRIGGER" | "FUNCTION" | "PROCEDURE" | "EVENT"),
-        }
-    }
-
-    /// A block begins in place of a statement, or is the whole body.
-    fn may_begin_block(&self) -> bool {
-        self.open.is_empty() || self.at_statement()
-    }
-
-    /// Whether a statement of the body can begin here.
-    fn at_statement(&self) -> bool {
-        match self.previous.as_str() {
-            ";" | "BEGIN" | "THEN" | "ELSE" | "DO" | "LOOP" | "REPEAT" | ":" => true,
-            // Where the head of a routine or trigger ends.
-            ")" | "ROW" | "DETERMINISTIC" | "SQL" | "DATA" | "INVOKER" | "DEFINER" | "'" => {
-                self.open.is_empty()
-            }
-            _ => false,
-        }
     }
 }
 

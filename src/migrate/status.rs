@@ -98,10 +98,21 @@ impl ShardStatus {
     pub fn has_diverged(&self) -> bool {
         !self.dirty.is_empty()
             || !self.tables.is_empty()
-            || self
-                .versions
-                .iter()
-                .any(|entry| !matches!(entry.state, VersionState::Applied | VersionState::Pending))
+            || self.versions.iter().any(|entry| {
+                !matches!(
+                    entry.state,
+                    VersionState::Applied | VersionState::Pending | VersionState::Running
+                )
+            })
+    }
+
+    /// Whether another runner is in the middle of a version. It is neither up to date nor wrong until
+    /// that runner has ended.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.versions
+            .iter()
+            .any(|entry| entry.state == VersionState::Running)
     }
 }
 

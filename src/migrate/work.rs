@@ -77,7 +77,7 @@ impl Job<'_> {
                 }
             });
         report.outcome = match worked {
-            Ok(()) if report.ran.is_empty() && report.tables.is_empty() => Outcome::UpToDate,
+            Ok(()) if report.changed_nothing() => Outcome::UpToDate,
             Ok(()) => Outcome::Done,
             Err(failures) => {
                 report.failures = failures;

@@ -222,7 +222,8 @@ impl Job<'_> {
             let numbers = set.tables()[replay.table].numbers(missing.spread);
             let rendered = replay.template.render(set, Some(numbers));
             let texts = rendered.map_err(|_| "it names a table without such a part".to_owned());
-            let texts = texts.and_then(|text| split::split(&text, session.kind()));
+            let texts =
+                texts.and_then(|text| split::split(&text, session.kind()).map_err(String::from));
             let texts = texts.map_err(|message| {
                 Failure::new(FailureKind::Statement, message).of_version(&replay.version)
             })?;

@@ -11,6 +11,7 @@ use diesel::sql_types::Text;
 use super::tables::{
     __diesel_schema_migrations as schema_migrations, diesel_sharded_internal as internal,
     diesel_sharded_migration as migration, diesel_sharded_progress as progress,
+    diesel_sharded_statements as statements,
 };
 use super::{Session, tables};
 use crate::blocking::{IdentityRow, NodeConnection};
@@ -236,17 +237,28 @@ impl Session {
     /// Records that a version is not applied, and not under way, whoever knows it.
     pub(in crate::migrate) fn erase_now(&mut self, version: &str) -> QueryResult<()> {
         self.transact(|session| {
-            diesel::delete(progress::table.filter(progress::version.eq(version)))
-                .execute(&mut session.conn)?;
+            session.withdraw(version)?;
             session.forget(version)
         })
     }
 
-    /// Records that a migration outside of a transaction is under way.
-    pub(in crate::migrate) fn begin_progress(&mut self, row: &Progress) -> QueryResult<()> {
+    /// Records that a migration outside of a transaction is under way, and the checksums of its
+    /// statements as they are now.
+    pub(in crate::migrate) fn begin_progress(
+        &mut self,
+        row: &Progress,
+        checksums: &[String],
+    ) -> QueryResult<()> {
         self.transact(|session| {
-            diesel::delete(progress::table.filter(progress::version.eq(&row.version)))
-                .execute(&mut session.conn)?;
+            session.withdraw(&row.version)?;
+            if !checksums.is_empty() {
+                diesel::insert_into(statements::table)
+                    .values((
+                        statements::version.eq(&row.version),
+                        statements::checksums.eq(checksums.join(" ")),
+                    ))
+                    .execute(&mut session.conn)?;
+            }
             diesel::insert_into(progress::table)
                 .values((
                     progress::version.eq(&row.version),
@@ -278,9 +290,26 @@ impl Session {
             .map(|_| ())
     }
 
-    /// Forgets a migration of which nothing has run.
+    /// Reads the checksums that the statements of a migration had when it began; none where an older
+    /// release began it.
+    pub(in crate::migrate) fn read_checksums(&mut self, version: &str) -> QueryResult<Vec<String>> {
+        let found: Option<String> = statements::table
+            .filter(statements::version.eq(version))
+            .select(statements::checksums)
+            .first(&mut self.conn)
+            .optional()?;
+        Ok(found
+            .unwrap_or_default()
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect())
+    }
+
+    /// Forgets that a migration is under way.
     pub(in crate::migrate) fn withdraw(&mut self, version: &str) -> QueryResult<()> {
         diesel::delete(progress::table.filter(progress::version.eq(version)))
+            .execute(&mut self.conn)?;
+        diesel::delete(statements::table.filter(statements::version.eq(version)))
             .execute(&mut self.conn)
             .map(|_| ())
     }

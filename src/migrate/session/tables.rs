@@ -40,6 +40,14 @@ diesel::table! {
 }
 
 diesel::table! {
+    /// The statements of these migrations as they were when they began.
+    diesel_sharded_statements (version) {
+        version -> VarChar,
+        checksums -> Text,
+    }
+}
+
+diesel::table! {
     /// Who took the lock last. The lock itself is the session's.
     diesel_sharded_lock (id) {
         id -> BigInt,
@@ -50,23 +58,25 @@ diesel::table! {
 }
 
 /// Every table of ours and Diesel's; no part of the schema that is compared.
-pub(super) const KEPT: [&str; 6] = [
+pub(super) const KEPT: [&str; 7] = [
     "__diesel_schema_migrations",
     "diesel_sharded_identity",
     "diesel_sharded_internal",
     "diesel_sharded_lock",
     "diesel_sharded_migration",
     "diesel_sharded_progress",
+    "diesel_sharded_statements",
 ];
 
 /// The crate's own migrations: version and text.
-pub(super) fn internal(kind: UrlKind) -> [(&'static str, &'static str); 3] {
+pub(super) fn internal(kind: UrlKind) -> [(&'static str, &'static str); 4] {
     macro_rules! of {
         ($backend:literal) => {
             [
                 of!($backend, "00000000000000", "_versions"),
                 of!($backend, "00000000000001", "_identity"),
                 of!($backend, "00000000000002", "_migrations"),
+                of!($backend, "00000000000003", "_statements"),
             ]
         };
         ($backend:literal, $version:literal, $name:literal) => {

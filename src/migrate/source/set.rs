@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::{CodeMigration, Kind, Source, embedded, folder};
 use crate::migrate::event::Direction;
-use crate::migrate::split::{self, Statement};
+use crate::migrate::split::{self, Statement, Uncut};
 use crate::topology::UrlKind;
 
 /// What is wrong with a source: the key that names the source, and the problem.
@@ -84,6 +84,16 @@ fn checksum(text: &str) -> String {
     let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n");
     let digest = Sha256::digest(text.trim_end().as_bytes());
     hex(&digest)
+}
+
+/// What tells whether a statement is still the one that ran: the beginnings of SHA-256 digests, each of a
+/// statement without its layout and its comments, which whoever corrects a migration may well change.
+pub(in crate::migrate) fn checksums(statements: &[Statement], kind: UrlKind) -> Vec<String> {
+    let of = |statement: &Statement| {
+        let digest = Sha256::digest(split::essence(&statement.text, kind).as_bytes());
+        hex(&digest[..8])
+    };
+    statements.iter().map(of).collect()
 }
 
 pub(in crate::migrate) fn hex(bytes: &[u8]) -> String {
@@ -213,8 +223,8 @@ pub(super) fn script(text: String, kind: UrlKind, in_transaction: bool) -> Resul
         Ok(statements) => Some(statements),
         // In a transaction the database may take the whole: it will say what is wrong, and nothing
         // of it stays.
-        Err(_) if in_transaction && kind != UrlKind::Mysql => None,
-        Err(problem) => return Err(problem),
+        Err(Uncut::Unclear(_)) if in_transaction && kind != UrlKind::Mysql => None,
+        Err(problem) => return Err(problem.into()),
     };
     let fits = statements
         .iter()

@@ -6,7 +6,7 @@ const ALL: [UrlKind; 3] = [UrlKind::Sqlite, UrlKind::Postgres, UrlKind::Mysql];
 
 fn texts(text: &str, kind: UrlKind) -> Vec<String> {
     split(text, kind)
-        .unwrap_or_else(|error| panic!("{kind:?}: {error}: {text}"))
+        .unwrap_or_else(|error| panic!("{kind:?}: {error:?}: {text}"))
         .into_iter()
         .map(|statement| statement.text.to_string())
         .collect()
@@ -100,9 +100,186 @@ fn bodies_of_mysql_routines_need_no_delimiter() {
     }
 }
 
+/// In a `CASE` expression, `THEN` and `ELSE` begin no statement; a loop of MariaDB's is one, while
+/// `FOR EACH ROW` and `FOR UPDATE` are none.
+#[test]
+fn words_of_flow_in_other_places_open_nothing() {
+    for one in [
+        "CREATE FUNCTION f(a INT) RETURNS INT DETERMINISTIC RETURN CASE WHEN a > 1 THEN IF(a > 2, 1, 2) ELSE REPEAT('1', 2) END",
+        "CREATE FUNCTION f(a INT) RETURNS INT BEGIN RETURN CASE a WHEN 1 THEN IF(a, 1, 2) ELSE CASE a WHEN 2 THEN 3 END END; END",
+        "CREATE PROCEDURE p() BEGIN DO IF(1, 2, 3); SELECT 1; END",
+        "CREATE PROCEDURE p() BEGIN FOR i IN 1..3 DO INSERT INTO t VALUES (i); END FOR; SELECT 1; END",
+        "CREATE PROCEDURE p() FOR r IN (SELECT a FROM t) DO INSERT INTO b VALUES (r.a); END FOR",
+        "CREATE PROCEDURE p() SELECT a FROM t WHERE (a > 1) FOR UPDATE",
+        "CREATE TRIGGER t BEFORE INSERT ON data FOR EACH ROW FOR i IN 1..2 DO SET NEW.x = i; END FOR",
+        "CREATE PROCEDURE p() BEGIN DECLARE EXIT HANDLER FOR SQLEXCEPTION, SQLSTATE '23000', 1062 BEGIN ROLLBACK; END; START TRANSACTION; COMMIT; END",
+        "CREATE PROCEDURE p() BEGIN DECLARE CONTINUE HANDLER FOR odd SET @a = IF(1, 2, 3); SELECT 1; END",
+        "CREATE PROCEDURE p() BEGIN DECLARE c CURSOR FOR SELECT 1; DECLARE EXIT HANDLER FOR NOT FOUND BEGIN END; REPEAT SET @a = 1; UNTIL CASE WHEN 1 THEN 1 END END REPEAT; END",
+    ] {
+        is_one(one, UrlKind::Mysql);
+    }
+}
+
+#[test]
+fn code_that_mariadb_takes_without_a_routine_is_whole() {
+    for one in [
+        "BEGIN NOT ATOMIC CREATE TABLE a (i INT); CREATE TABLE b (i INT); END",
+        "begin /* ; */ not atomic declare x int default 1; if x then begin select 1; end; end if; end",
+        "again: BEGIN NOT ATOMIC SELECT 1; LEAVE again; SELECT 2; END",
+        "BEGIN NOT ATOMIC END",
+        "IF (SELECT count(*) FROM t) = 0 THEN INSERT INTO t VALUES (1); ELSEIF 1 THEN SELECT 1; ELSE SELECT IF(1, 2, 3); END IF",
+        "if not exists (select 1 from t) then create table if not exists b (i int); drop table if exists c; end if",
+        "l: LOOP SET @a = 1; LEAVE l; END LOOP l",
+        "WHILE @a < 3 DO SET @a = @a + 1; END WHILE",
+        "REPEAT SET @a = @a + 1; UNTIL @a > 3 END REPEAT",
+        "FOR i IN 1..3 DO INSERT INTO t VALUES (i); INSERT INTO t VALUES (-i); END FOR",
+        "FOR r IN (SELECT a FROM t FOR UPDATE) DO SELECT r.a; END FOR",
+        "CASE @a WHEN 1 THEN SELECT 1; SELECT 2; ELSE SELECT CASE WHEN 1 THEN 2 END; END CASE",
+    ] {
+        is_one(one, UrlKind::Mysql);
+        let statement = &split(one, UrlKind::Mysql).unwrap()[0];
+        assert!(!statement.fits_a_transaction(UrlKind::Mysql), "{one}");
+        assert!(!statement.is_transaction_control(UrlKind::Mysql), "{one}");
+        assert!(statement.may_fail_half_way(UrlKind::Mysql), "{one}");
+    }
+    // What begins alike and is no code.
+    for text in [
+        "BEGIN; INSERT INTO t VALUES (1); COMMIT",
+        "BEGIN WORK; DELETE FROM t WHERE NOT a; COMMIT WORK",
+        "DROP TABLE IF EXISTS a; CREATE TABLE IF NOT EXISTS a (i INT); SELECT IF(1, 2, 3)",
+        "SELECT CASE WHEN 1 THEN 2 END; SELECT REPEAT('x', 2); SELECT 3",
+        "DO SLEEP(0); DO IF(1, 2, 3); REPLACE INTO t VALUES (1)",
+    ] {
+        assert_eq!(texts(text, UrlKind::Mysql).len(), 3, "{text}");
+    }
+}
+
+#[test]
+fn a_copy_with_the_client_is_refused() {
+    for (copy, told) in [
+        ("copy t from stdin", "FROM STDIN"),
+        ("COPY t TO STDOUT", "TO STDOUT"),
+        (
+            "-- rows\ncOpY /* from 'a' */ s.\"t\" (a, \"from\") /* x */ FROM -- y\n stdin WITH (FORMAT csv)",
+            "FROM STDIN",
+        ),
+        (
+            "COPY (SELECT a FROM t WHERE b = 'TO STDIN') TO STDOUT CSV",
+            "TO STDOUT",
+        ),
+        ("COPY s.to FROM stdin", "FROM STDIN"),
+        ("COPY t TO stdin", "TO STDIN"),
+        ("COPY BINARY t FROM stdin", "FROM STDIN"),
+    ] {
+        for text in [
+            copy.to_owned(),
+            format!("{copy};"),
+            format!("{copy};\n1\tit's\n\\.\n"),
+        ] {
+            let text = format!("SELECT 1;\n{text}");
+            match split(&text, UrlKind::Postgres) {
+                Err(Uncut::Refused(problem)) => {
+                    assert!(
+                        problem.contains(&format!("COPY .. {told} (its statement 2)")),
+                        "{problem}"
+                    );
+                    assert!(problem.contains("INSERT"), "{problem}");
+                }
+                other => panic!("{text}: {other:?}"),
+            }
+        }
+    }
+    // Behind what cannot be read, a guess is as good as it gets.
+    let unread = "SELECT 'a; COPY t FROM STDIN;";
+    assert!(matches!(
+        split(unread, UrlKind::Postgres),
+        Err(Uncut::Refused(_))
+    ));
+    for fine in [
+        "COPY t FROM '/tmp/stdin'",
+        "COPY t (stdin) FROM PROGRAM 'cat stdin'",
+        "COPY (SELECT stdout FROM stdin) TO '/tmp/x'",
+        "COPY t FROM '/tmp/x' WHERE a IS DISTINCT FROM stdout",
+        "COPY \"copy\" FROM $$/tmp/copy from stdin$$",
+        "SELECT 'COPY t FROM STDIN'",
+        "COMMENT ON TABLE t IS 'copy t from stdin'",
+        "SELECT copy FROM stdin",
+        "DO $$ BEGIN PERFORM 'copy t from stdin'; END $$",
+    ] {
+        is_one(fine, UrlKind::Postgres);
+    }
+    is_one("SELECT copy FROM stdin", UrlKind::Sqlite);
+}
+
+#[test]
+fn a_text_that_changes_how_it_is_quoted_is_told() {
+    for (text, kind, setting) in [
+        (
+            r"SET sql_mode = 'NO_BACKSLASH_ESCAPES'; SELECT 'a\'; SELECT 1",
+            UrlKind::Mysql,
+            "NO_BACKSLASH_ESCAPES",
+        ),
+        (
+            r"set @@session.sql_mode = concat(@@sql_mode, ',no_backslash_escapes'); SELECT 'a\'",
+            UrlKind::Mysql,
+            "NO_BACKSLASH_ESCAPES",
+        ),
+        (
+            r"SET standard_conforming_strings = off; SELECT 'a\''",
+            UrlKind::Postgres,
+            "standard_conforming_strings",
+        ),
+        (
+            r"SELECT set_config('standard_conforming_strings', 'off', true); SELECT 'a\'b'",
+            UrlKind::Postgres,
+            "standard_conforming_strings",
+        ),
+    ] {
+        match split(text, kind) {
+            Err(Uncut::Refused(problem)) => {
+                assert!(
+                    problem.contains(&format!("{setting} in its statement 1")),
+                    "{problem}"
+                );
+            }
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+    for (text, kind) in [
+        (
+            "SET sql_mode = 'NO_BACKSLASH_ESCAPES'; SELECT 'a'",
+            UrlKind::Mysql,
+        ),
+        (
+            r"SET sql_mode = REPLACE(@@sql_mode, 'NO_BACKSLASH_ESCAPES', ''); SELECT 'it\'s'",
+            UrlKind::Mysql,
+        ),
+        (
+            r"SET standard_conforming_strings = on; SELECT 'a\'",
+            UrlKind::Postgres,
+        ),
+        (r"SET search_path = off; SELECT 'a\'", UrlKind::Postgres),
+    ] {
+        assert_eq!(texts(text, kind).len(), 2, "{text}");
+    }
+}
+
+#[test]
+fn what_counts_of_a_statement_is_not_its_layout() {
+    let of = |text: &str| essence(text, UrlKind::Mysql);
+    assert_eq!(
+        of("-- first\nSELECT  1\r\n+ 2 /* b */"),
+        of("SELECT 1 + 2 # c")
+    );
+    assert_ne!(of("SELECT 'a b'"), of("SELECT 'a  b'"));
+    assert_ne!(of("SELECT a"), of("SELECT A"));
+    assert_ne!(of("SELECT 1 /*! + 1 */"), of("SELECT 1"));
+    assert_ne!(of("SELECT /*+ BKA(t) */ 1"), of("SELECT 1"));
+}
+
 #[test]
 fn a_line_of_the_mysql_client_is_told() {
-    let problem = split("DELIMITER //\nSELECT 1 //\n", UrlKind::Mysql).unwrap_err();
+    let problem = String::from(split("DELIMITER //\nSELECT 1 //\n", UrlKind::Mysql).unwrap_err());
     assert!(problem.contains("DELIMITER"), "{problem}");
 }
 
@@ -154,7 +331,8 @@ fn what_is_not_closed_is_told() {
             "{kind:?}"
         );
     }
-    assert!(split("SELECT $a$ b; SELECT 2;", UrlKind::Postgres).is_err());
+    let unclosed = split("SELECT $a$ b; SELECT 2;", UrlKind::Postgres).unwrap_err();
+    assert!(matches!(unclosed, Uncut::Unclear(problem) if problem.contains("default rules")));
 }
 
 #[test]

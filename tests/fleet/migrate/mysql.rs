@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use diesel::RunQueryDsl;
 use diesel::connection::SimpleConnection;
 use diesel_sharded::migrate::{Event, FailureKind, Options, Outcome};
 
@@ -78,4 +79,44 @@ fn routines_and_triggers_are_sent_whole() {
     assert_eq!(ground.number("a", "SELECT twice(4)"), 8);
     let schema = ground.migrator().schema(&Options::new()).unwrap();
     assert!(schema.agrees());
+}
+
+/// MariaDB takes compound statements without a routine around them.
+#[test]
+fn code_without_a_routine_is_sent_whole() {
+    let ground = Ground::new(&["a"]);
+    let version: String = diesel::dsl::sql::<diesel::sql_types::Text>("SELECT VERSION()")
+        .get_result(&mut ground.fleet.direct("a"))
+        .unwrap();
+    if !version.contains("MariaDB") {
+        return;
+    }
+    ground.stage.migration(
+        "2024-01-01-000000_code",
+        "begin not atomic create table h2(i int); insert into h2 values (1); end;
+         if (select count(*) from h2) = 1 then insert into items (id) values (1); insert into items (id) values (2); end if;
+         for i in 3..4 do insert into items (id) values (i); end for;
+         begin not atomic declare exit handler for sqlexception begin end; insert into nowhere values (1); end;
+         begin; insert into items (id) values (5); commit;",
+        "drop table h2;",
+    );
+    ground.run_well();
+    assert_eq!(ground.fleet.rows("a"), [1, 2, 3, 4, 5]);
+    assert_eq!(ground.number("a", "SELECT count(*) FROM h2"), 1);
+}
+
+#[test]
+fn a_migration_that_changes_how_texts_are_quoted_is_told() {
+    let ground = Ground::new(&["a"]);
+    let up =
+        r"set sql_mode = 'NO_BACKSLASH_ESCAPES'; insert into items (id, note) values (1, 'a\');";
+    ground.stage.migration("2024-01-01-000000_quoted", up, "");
+    let run = ground.stage.run(&["migration", "run"]).exits(2);
+    for expected in [
+        "NO_BACKSLASH_ESCAPES in its statement 1",
+        "default rules",
+        "backslash twice",
+    ] {
+        assert!(run.stderr.contains(expected), "{expected}: {run:#?}");
+    }
 }

@@ -208,8 +208,94 @@ fn a_commit_that_fails_leaves_nothing() {
     let told = failure(&ground.run(&Options::new()), "a");
     assert!(
         told.message
-            .contains("committing it failed, nothing of it has stayed"),
+            .contains("all of it had run, and committing it failed"),
         "{told:#?}"
     );
+    assert!(told.database.unwrap().contains("foreign key"));
     assert!(!ground.has("a", "d") && ground.versions("a").is_empty());
+}
+
+/// What a dump begins with. The crate's own tables are not found then, which is no failure to commit.
+#[test]
+fn a_migration_that_moves_the_search_path_is_told() {
+    let ground = Ground::new(&["a"]);
+    ground.stage.migration(
+        "2024-01-01-000000_dump",
+        "SELECT pg_catalog.set_config('search_path', '', false);\nCREATE TABLE public.d (id INT);\n",
+        "",
+    );
+    let told = failure(&ground.run(&Options::new()), "a");
+    for expected in [
+        "writing it into the tables",
+        "search_path",
+        "nothing of it has stayed",
+    ] {
+        assert!(told.message.contains(expected), "{expected}: {told:#?}");
+    }
+    assert!(told.database.unwrap().contains("does not exist"));
+    assert!(!ground.has("a", "d"));
+}
+
+/// The server would wait for rows that nobody sends: refused before anything is reached.
+#[test]
+fn a_copy_with_the_client_is_refused_before_anything_runs() {
+    let ground = Ground::new(&["a"]);
+    ground.table("2024-01-01-000000_one", "one");
+    for (copy, end) in [
+        ("copy one from stdin;", "FROM STDIN"),
+        ("copy one to stdout;", "TO STDOUT"),
+    ] {
+        for in_transaction in [true, false] {
+            let name = "2024-01-02-000000_copy";
+            ground.untransacted(name, copy, "");
+            let file = format!("migrations/{name}/metadata.toml");
+            ground
+                .stage
+                .write(&file, &format!("run_in_transaction = {in_transaction}\n"));
+            for command in ["run", "plan"] {
+                let run = ground.stage.run(&["migration", command]).exits(2);
+                for expected in ["up.sql", end, "statement 1", "INSERT", "psql"] {
+                    assert!(run.stderr.contains(expected), "{expected}: {run:#?}");
+                }
+            }
+        }
+    }
+    assert!(ground.versions("a").is_empty());
+}
+
+/// The server reads and writes these by itself.
+#[test]
+fn a_copy_with_a_file_or_a_program_works() {
+    for in_transaction in [true, false] {
+        let ground = Ground::new(&["a"]);
+        let name = "2024-01-01-000000_copy";
+        ground.untransacted(
+            name,
+            "COPY items (id) FROM PROGRAM 'echo 1; echo 2';\nCOPY (SELECT id FROM items) TO '/dev/null';\nCOPY items (id) FROM '/dev/null';\n",
+            "",
+        );
+        let file = format!("migrations/{name}/metadata.toml");
+        ground
+            .stage
+            .write(&file, &format!("run_in_transaction = {in_transaction}\n"));
+        ground.run_well();
+        assert_eq!(ground.fleet.rows("a"), [1, 2]);
+    }
+}
+
+/// Cut by the default rules, the second text would end elsewhere.
+#[test]
+fn a_migration_that_changes_how_texts_are_quoted_is_told() {
+    let ground = Ground::new(&["a"]);
+    let up =
+        r"set standard_conforming_strings = off; insert into items (id, note) values (1, 'a\'');";
+    ground.stage.migration("2024-01-01-000000_quoted", up, "");
+    let run = ground.stage.run(&["migration", "run"]).exits(2);
+    for expected in [
+        "standard_conforming_strings in its statement 1",
+        "default rules",
+        "E'..'",
+    ] {
+        assert!(run.stderr.contains(expected), "{expected}: {run:#?}");
+    }
 }

@@ -154,3 +154,39 @@ fn triggers_are_sent_whole() {
     ground.run_well();
     assert_eq!(ground.number("a", "SELECT count(*) FROM log"), 2);
 }
+
+/// A run holds what it is working on and a line for each shard, not the shards.
+#[cfg(target_os = "linux")]
+#[test]
+fn memory_does_not_grow_with_the_number_of_shards() {
+    /// The most memory that a run over so many shards has had, in KiB.
+    fn most(shards: usize) -> u64 {
+        use std::io::{BufRead, BufReader};
+
+        let (stage, _) = many(shards);
+        let args = ["migration", "run", "--parallel", "4", "--format", "json"];
+        let mut runner = stage.command(&args).spawn().unwrap();
+        let status = format!("/proc/{}/status", runner.id());
+        let mut most = 0;
+        let mut finished = 0;
+        // The mark only ever rises, so the last look before the end is enough.
+        for line in BufReader::new(runner.stdout.take().unwrap()).lines() {
+            finished += usize::from(line.unwrap().contains("\"shard_finished\""));
+            let status = std::fs::read_to_string(&status).unwrap_or_default();
+            let mark = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+            let mark = mark.and_then(|mark| mark.trim().strip_suffix(" kB")?.parse().ok());
+            most = mark.unwrap_or(0).max(most);
+        }
+        assert!(runner.wait().unwrap().success());
+        assert_eq!(finished, shards);
+        assert!(most > 0, "nothing could be read of the process");
+        most
+    }
+    let (few, all) = (most(16), most(256));
+    eprintln!("16 shards: {few} KiB, 256 shards: {all} KiB");
+    // Sixteen times the shards; the room is for what an allocator rounds up, and the report.
+    assert!(
+        all < few + few / 2,
+        "16 shards: {few} KiB, 256 shards: {all} KiB"
+    );
+}

@@ -137,6 +137,29 @@ fn a_shard_that_is_down_stops_everything_before_it_begins() {
             outcome("c", "skipped", 0),
         ]
     );
+    // Whoever lets more fail lets the others go on, also before anything has begun.
+    world.table(2);
+    let plan = world.run(&["migration", "plan"]).exits(1);
+    assert!(plan.stdout.contains("1 refused: `migration run` would change nothing"), "{plan:#?}");
+    let run = world.run(&["migration", "run"]).exits(1);
+    assert!(
+        run.stdout.contains("--skip-unreachable (or --keep-going, with the other shards only)"),
+        "{run:#?}"
+    );
+    for (number, more) in [(2, &["--keep-going"][..]), (3, &["--max-failures", "2"])] {
+        world.table(number);
+        let plan = world.run(&[&["migration", "plan"], more].concat()).exits(1);
+        assert!(plan.stdout.contains("1 refused: `migration run` would change the others"), "{plan:#?}");
+        let args = [&["migration", "run", "--format", "json"], more].concat();
+        assert_eq!(
+            outcomes(&world.run(&args).exits(1)),
+            [
+                outcome("a", "done", 1),
+                outcome("b", "done", 1),
+                outcome("c", "failed", 0),
+            ]
+        );
+    }
     // Without it the others are all there is.
     world.run(&["migration", "run", "-s", "a", "-s", "b"]).exits(0);
     world.run(&["migration", "status", "--check", "-k", "orders"]).exits(0);

@@ -73,7 +73,17 @@ fn whoever_comes_later_waits_or_gives_up() {
     assert!(unlock.stdout.contains("locked: 1 of 1 database"), "{unlock:#?}");
     let status = world.run(&["migration", "status"]).exits(0);
     assert!(status.stdout.contains("is being migrated by"), "{status:#?}");
-    assert!(status.stdout.contains("running"), "{status:#?}");
+    let row = status.stdout.lines().find(|line| line.starts_with("a ")).unwrap();
+    assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["a", "running", "running"]);
+    assert!(status.stdout.contains("1 database: 1 being migrated"), "{status:#?}");
+    // Nothing is wrong, and yet not everything is there.
+    let status = world
+        .run(&["migration", "status", "--check", "--format", "json"])
+        .exits(3);
+    let finished = &status.events_named("status_finished")[0];
+    for (field, expected) in [("running", 1), ("pending", 0), ("diverged", 0), ("failed", 0)] {
+        assert_eq!(finished[field], expected, "{field}: {finished}");
+    }
 
     // On a server the session can be ended from here; on SQLite it is a process to end.
     let forced = world.run(&["migration", "unlock", "--force", "--format", "json"]);

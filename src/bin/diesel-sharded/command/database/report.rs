@@ -38,7 +38,9 @@ pub(super) fn failure_lines(shard: ShardName, failure: &Failure) -> Vec<String> 
 pub(super) fn refusal_lines(shard: ShardName, failure: &Failure) -> Vec<String> {
     let mut lines = failure_lines(shard, failure);
     if let Some(option) = option_for(failure.kind) {
-        lines.push(format!("    to go on all the same: {option}"));
+        lines.push(format!(
+            "    to go on all the same: {option} (or --keep-going, with the other shards only)"
+        ));
     }
     lines
 }

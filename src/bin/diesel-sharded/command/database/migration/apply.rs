@@ -19,8 +19,8 @@ Examples:
   diesel-sharded migration run --format json          one object per event
 
 First every database is reached and read; while one of them cannot be, or has diverged, nothing is \
-changed. After a failure no further shard is started (--max-failures, --keep-going). To go on, run it \
-again: what is done is skipped, what failed is tried. Several runners may be started at the same time; \
+changed, unless --keep-going or --max-failures lets the others go on without it. After a failure no \
+further shard is started, unless the same options say so. To go on, run it again: what is done is skipped, what failed is tried. Several runners may be started at the same time; \
 each shard has a lock, and whoever comes later waits (--wait) and finds nothing left to do.")]
 pub(super) struct RunArgs {
     #[command(flatten)]

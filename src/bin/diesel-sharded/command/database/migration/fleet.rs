@@ -29,11 +29,13 @@ pub(crate) struct FleetArgs {
     #[arg(long, value_name = "SHARD")]
     canary: Option<String>,
 
-    /// Start no further shard after so many have failed
+    /// Start no further shard after so many have failed. One that cannot be reached or is refused
+    /// before anything begins counts; while they are fewer than N, the others are changed all the same
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     max_failures: u32,
 
-    /// Go on with the other shards however many fail
+    /// Go on with the other shards however many fail, or cannot be reached or are refused before
+    /// anything begins
     #[arg(long, conflicts_with = "max_failures")]
     keep_going: bool,
 
@@ -105,6 +107,11 @@ impl FleetArgs {
             options = options.statement_timeout(time);
         }
         Ok(options)
+    }
+
+    /// Whether so many refusals before anything begins keep every shard from being changed.
+    pub(super) fn stops_at(&self, refused: usize) -> bool {
+        !self.keep_going && u32::try_from(refused).unwrap_or(u32::MAX) >= self.max_failures
     }
 
     /// How many databases are worked on at the same time.

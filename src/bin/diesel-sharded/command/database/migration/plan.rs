@@ -76,7 +76,7 @@ pub(super) fn run(args: &Args, context: &Context) -> CommandResult {
     if output.is_json() {
         events(output, &plan.shards, args.sql);
     } else {
-        lines(output, &plan.shards, args.sql);
+        lines(output, &plan.shards, args);
     }
     Ok(if plan.is_clean() {
         Exit::Done
@@ -143,7 +143,7 @@ fn groups(shards: &[ShardPlan]) -> Vec<(Vec<&ShardPlan>, &[Step])> {
     groups
 }
 
-fn lines(output: &Output, shards: &[ShardPlan], sql: bool) {
+fn lines(output: &Output, shards: &[ShardPlan], args: &Args) {
     for (members, steps) in groups(shards) {
         let names: Vec<&str> = members
             .iter()
@@ -165,7 +165,7 @@ fn lines(output: &Output, shards: &[ShardPlan], sql: bool) {
                     " (statement by statement, not in a transaction)"
                 }
             ));
-            if sql {
+            if args.sql {
                 for text in &step.sql {
                     for line in text.lines() {
                         output.line(format_args!("        {line}").to_string().trim_end());
@@ -197,7 +197,14 @@ fn lines(output: &Output, shards: &[ShardPlan], sql: bool) {
         0 => output.line(styled(GOOD, summary)),
         count => output.line(styled(
             BAD,
-            format_args!("{summary}, and {count} refused: `migration run` would change nothing"),
+            format_args!(
+                "{summary}, and {count} refused: `migration run` would {}",
+                if args.fleet.stops_at(count) {
+                    "change nothing"
+                } else {
+                    "change the others"
+                }
+            ),
         )),
     }
 }

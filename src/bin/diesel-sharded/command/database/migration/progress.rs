@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use diesel_sharded::ShardName;
-use diesel_sharded::migrate::{Event, Outcome, Report, ShardReport};
+use diesel_sharded::migrate::{Event, Marked, Outcome, Report, ShardReport, VersionState};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use crate::command::database::report::{failure_lines, refusal_lines};
@@ -115,18 +115,25 @@ impl<'a> Progress<'a> {
         summarize(self.output, report);
     }
 
-    /// The same for a command that works on one shard.
-    pub(super) fn finish_shard(&self, report: &ShardReport) {
+    /// The same for a repair, which has none of the options that let a run go on.
+    pub(super) fn finish_repair(&self, report: &ShardReport) {
         if let Some(bars) = &self.bars {
             bars.clear();
         }
-        failures(self.output, report);
+        for failure in &report.failures {
+            for line in failure_lines(report.shard, failure) {
+                self.output.line(line);
+            }
+        }
     }
 }
 
 /// The line of a shard whose work is over; those that were not tried are counted at the end.
 fn finished(report: &ShardReport) -> Option<String> {
     let names = names(report);
+    if let Some(marked) = &report.marked {
+        return Some(format!("{names}: {}", told(marked)));
+    }
     Some(match report.outcome {
         Outcome::Done => format!(
             "{names}: {}, {} in {}",
@@ -147,6 +154,39 @@ fn finished(report: &ShardReport) -> Option<String> {
             humane(report.seconds)
         ),
     })
+}
+
+/// What a repair has recorded, and what that changes.
+fn told(marked: &Marked) -> String {
+    let Marked {
+        version,
+        applied,
+        was,
+        ..
+    } = marked;
+    let state = if *applied { "applied" } else { "reverted" };
+    if !marked.is_change() {
+        return format!(
+            "{version} {}: nothing is changed",
+            if *applied {
+                "is recorded as applied already"
+            } else {
+                "is not recorded as applied"
+            }
+        );
+    }
+    let was = match was {
+        VersionState::Unknown => "applied, and in no folder",
+        was => was.as_str(),
+    };
+    let next = match (applied, marked.was) {
+        (false, VersionState::Unknown) | (true, _) => "",
+        (false, _) => "; `migration run` applies it again",
+    };
+    format!(
+        "{}: {version} as {state} (it was {was}{next})",
+        styled(GOOD, "recorded")
+    )
 }
 
 /// The shards on one database.

@@ -17,8 +17,13 @@ Examples:
   diesel-sharded migration repair order-1 20240103000000 --mark reverted
 
 `migration status` says which statement a migration stopped at. Look at the database first. Then either \
-let it go on with the statement of a number (--resume-from), or put the database right by hand and say \
+let it go on with the statement of a number (--resume-from; the statements before it that have run must \
+read as they did, the others may be corrected), or put the database right by hand and say \
 what it is now (--mark applied: everything of the migration is there; --mark reverted: nothing is).")]
+#[command(
+    override_usage = "diesel-sharded migration repair [OPTIONS] <SHARD> <VERSION> <--resume-from N|--mark STATE>",
+    group(clap::ArgGroup::new("how").required(true).args(["resume_from", "mark"]))
+)]
 pub(super) struct Args {
     /// The shard
     shard: String,
@@ -27,11 +32,11 @@ pub(super) struct Args {
     version: String,
 
     /// Go on with the statement of this number
-    #[arg(long, value_name = "N", required_unless_present = "mark", conflicts_with = "mark", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     resume_from: Option<u32>,
 
     /// Record this as what the database is now
-    #[arg(long, value_enum)]
+    #[arg(long, value_name = "STATE", value_enum)]
     mark: Option<Mark>,
 
     /// Wait so long for another runner to finish with the shard
@@ -61,7 +66,7 @@ pub(super) fn run(args: &Args, context: &Context) -> CommandResult {
     let report = migrator.repair(&args.shard, &args.version, repair, &options, &|event| {
         progress.observe(event);
     })?;
-    progress.finish_shard(&report);
+    progress.finish_repair(&report);
     Ok(if report.outcome.is_success() {
         Exit::Done
     } else {

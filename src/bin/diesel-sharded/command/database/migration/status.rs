@@ -31,7 +31,7 @@ A version on a shard is
   edited     it has run, with another text than it has now
   unknown    it has run, and is in no folder
   dirty      it stopped half-way: see `diesel-sharded migration repair`
-  running    another runner is in the middle of it
+  running    another runner is in the middle of it: nothing is wrong, and --check exits\n             with 3 until it has ended
   -          it does not belong there
 Where every version is applied, the physical tables of sharded tables are compared with each other too; \
 whatever else somebody made by hand is found by `diesel-sharded schema diff`.")]
@@ -63,6 +63,7 @@ enum Event<'a> {
         databases: usize,
         up_to_date: usize,
         pending: usize,
+        running: usize,
         diverged: usize,
         failed: usize,
     },
@@ -91,6 +92,7 @@ pub(super) fn run(args: &Args, context: &Context) -> CommandResult {
 struct Counts {
     up_to_date: usize,
     pending: usize,
+    running: usize,
     diverged: usize,
     failed: usize,
 }
@@ -100,11 +102,13 @@ impl Counts {
         let count = |of: &dyn Fn(&ShardStatus) -> bool| {
             status.shards.iter().filter(|shard| of(shard)).count()
         };
+        let behind = |shard: &ShardStatus| {
+            shard.failures.is_empty() && !shard.is_up_to_date() && !shard.has_diverged()
+        };
         Self {
             up_to_date: count(&|shard| shard.is_up_to_date()),
-            pending: count(&|shard| {
-                shard.failures.is_empty() && !shard.is_up_to_date() && !shard.has_diverged()
-            }),
+            pending: count(&|shard| behind(shard) && !shard.is_running()),
+            running: count(&|shard| behind(shard) && shard.is_running()),
             diverged: count(&|shard| shard.failures.is_empty() && shard.has_diverged()),
             failed: count(&|shard| !shard.failures.is_empty()),
         }
@@ -125,6 +129,7 @@ fn events(output: &Output, status: &Status, counts: &Counts) {
         databases: status.shards.len(),
         up_to_date: counts.up_to_date,
         pending: counts.pending,
+        running: counts.running,
         diverged: counts.diverged,
         failed: counts.failed,
     });
@@ -172,6 +177,7 @@ fn lines(output: &Output, status: &Status, counts: &Counts, all: bool) {
     let counts: Vec<String> = [
         (counts.up_to_date, "up to date"),
         (counts.pending, "with pending migrations"),
+        (counts.running, "being migrated"),
         (counts.diverged, "diverged, differing or dirty"),
         (counts.failed, "not readable"),
     ]
@@ -234,6 +240,8 @@ fn state_of(status: &ShardStatus) -> &'static str {
         "tables differ"
     } else if status.has_diverged() {
         "diverged"
+    } else if status.is_running() {
+        "running"
     } else {
         "pending"
     }
@@ -277,11 +285,16 @@ fn remarks(output: &Output, status: &Status) {
                     .as_deref()
                     .unwrap_or("its runner was ended, so the next one may have run as well"),
             ));
-            output.line(format_args!(
-                "    look at the database, then: diesel-sharded migration repair {name} {} --resume-from {} (or --mark applied, --mark reverted)",
-                dirty.version,
-                dirty.done + 1
-            ));
+            output.line("    look at the database, then one of");
+            let repair = format!("diesel-sharded migration repair {name} {}", dirty.version);
+            // Code has no statements from which it could go on.
+            if dirty.of > 0 {
+                let next = dirty.done + 1;
+                output.line(format_args!("        {repair} --resume-from {next}"));
+            }
+            for mark in ["applied", "reverted"] {
+                output.line(format_args!("        {repair} --mark {mark}"));
+            }
         }
     }
 }

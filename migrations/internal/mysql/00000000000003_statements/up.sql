@@ -1,0 +1,4 @@
+CREATE TABLE IF NOT EXISTS diesel_sharded_statements (
+    version VARCHAR(50) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL PRIMARY KEY,
+    checksums MEDIUMTEXT CHARACTER SET ascii NOT NULL
+) ENGINE = InnoDB;
