@@ -107,7 +107,7 @@ fn the_holder_is_told_to_those_who_may_only_read() {
         .write(true)
         .open(&lock)
         .unwrap();
-    held.lock().unwrap();
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
     std::fs::write(&lock, "1767225600\nprocess 7 on elsewhere\n").unwrap();
     set_mode(&lock, 0o444);
     let said = "locked by process 7 on elsewhere since 2026-01-01T00:00:00Z";
