@@ -147,3 +147,26 @@ fn what_was_asked_for_counts_more_than_the_terminal() {
     let (_, text) = on_a_terminal(stage.command(&["migration", "status"]), 24, 80);
     assert!(text.contains("\u{1b}[32m"), "{text:?}");
 }
+
+/// Colours that were asked for are in the matrix too, and move no column.
+#[test]
+fn the_states_have_colours_where_they_are_asked_for() {
+    let fleet = Fleet::new(&["a", "order-1"]);
+    let stage = stage(&fleet, 1);
+    stage.run(&["migration", "run", "-s", "a"]).exits(0);
+    let status = |color: &str| {
+        let args = ["migration", "status", "--color", color];
+        stage.run(&args).exits(0).stdout
+    };
+    let (always, never) = (status("always"), status("never"));
+    assert!(
+        always.contains("\u{1b}[32mup to date\u{1b}[0m"),
+        "{always:?}"
+    );
+    assert!(always.contains("\u{1b}[33mpending\u{1b}[0m"), "{always:?}");
+    assert_eq!(plain(&always), never);
+    assert!(
+        never.lines().all(|line| line.trim_end() == line),
+        "{never:?}"
+    );
+}

@@ -90,6 +90,17 @@ fn status_does_not_say_that_every_shard_has_it() {
     assert!(status.stdout.contains(&version(1)), "{status:#?}");
 }
 
+#[test]
+fn a_lock_that_cannot_be_asked_for_is_not_free() {
+    let world = all_but_one(1);
+    let unlock = world.run(&["migration", "unlock"]).exits(1);
+    let last = unlock.stdout.lines().last();
+    assert_eq!(last, Some("locked: 0 of 3 databases, 1 not known"), "{unlock:#?}");
+    let unlock = world.run(&["migration", "unlock", "--format", "json"]).exits(1);
+    let lock = &unlock.events_named("lock")[2];
+    assert!(lock["holder"].is_null() && lock["failure"].is_object(), "{lock}");
+}
+
 /// Keyspaces on different shards may give one version to different migrations.
 #[test]
 fn one_version_in_two_keyspaces_is_two_migrations() {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use anstyle::Style;
 use diesel_sharded::migrate::{ShardStatus, Status, VersionName, VersionState};
 use serde::Serialize;
 
@@ -152,7 +153,9 @@ fn lines(output: &Output, status: &Status, counts: &Counts, all: bool) {
             let state = shard.state(version);
             row.push(state.map_or(nothing, VersionState::as_str).to_owned());
         }
-        row.push(state_of(shard).to_owned());
+        // The last column: the width of others would count what a style is made of.
+        let (style, state) = state_of(shard);
+        row.push(styled(style, state));
         rows.add_row(row);
     }
     output.table(&rows);
@@ -241,19 +244,19 @@ fn shards_of(status: &ShardStatus) -> String {
     text
 }
 
-fn state_of(status: &ShardStatus) -> &'static str {
+fn state_of(status: &ShardStatus) -> (Style, &'static str) {
     if !status.failures.is_empty() {
-        "not readable"
+        (BAD, "not readable")
     } else if !status.dirty.is_empty() {
-        "dirty"
+        (BAD, "dirty")
     } else if status.is_up_to_date() {
-        "up to date"
+        (GOOD, "up to date")
     } else if !status.tables.is_empty() {
-        "tables differ"
+        (BAD, "tables differ")
     } else if status.has_diverged() {
-        "diverged"
+        (BAD, "diverged")
     } else {
-        "pending"
+        (DOUBTFUL, "pending")
     }
 }
 
