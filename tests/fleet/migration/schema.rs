@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use super::support::World;
+use super::support::{World, text};
 use crate::harness::Output;
 
 #[test]
@@ -50,6 +50,11 @@ fn the_schema_file_is_written_when_all_agree() {
     // Without the program the databases are migrated all the same, and the warning says what to do.
     let nothing = run(&world, "/nowhere", &["migration", "run", "-s", "a"]).exits(0);
     assert!(nothing.stderr.contains("schema.rs was not written"), "{nothing:#?}");
+    let json = ["migration", "run", "-s", "a", "--format", "json"];
+    let nothing = run(&world, "/nowhere", &json).exits(0);
+    let failed = &nothing.events_named("schema_file_failed")[0];
+    assert!(text(&failed["file"]).ends_with("src/schema.rs"), "{failed}");
+    assert!(text(&failed["message"]).contains("have not the same versions"), "{failed}");
     assert!(!file.exists());
 
     let ran = run(&world, &path, &["migration", "run"]).exits(0);
@@ -119,6 +124,9 @@ fn each_keyspace_has_its_own_entry() {
     world.stage.write("diesel.toml", "[print_schema]\nfile = \"src/schema.rs\"\n");
     let one = run(&world, &path, &["schema", "print"]).exits(2);
     assert!(one.stderr.contains("[print_schema.KEYSPACE]"), "{one:#?}");
+    // Exit code 2 says that no database was changed.
+    run(&world, &path, &["migration", "run"]).exits(2);
+    assert_eq!(world.versions("a"), Vec::<String>::new());
     world.stage.write(
         "diesel.toml",
         "[print_schema.orders]\nfile = \"src/orders.rs\"\n[print_schema.stock]\nfile = \"src/stock.rs\"\n",

@@ -47,11 +47,17 @@ struct SchemaFile {
 }
 
 #[derive(Serialize)]
-struct Written<'a> {
-    event: &'static str,
-    file: &'a str,
-    shard: &'a str,
-    changed: bool,
+#[serde(tag = "event", rename_all = "snake_case")]
+enum Event<'a> {
+    SchemaFile {
+        file: &'a str,
+        shard: &'a str,
+        changed: bool,
+    },
+    SchemaFileFailed {
+        file: &'a str,
+        message: &'a str,
+    },
 }
 
 /// `schema print`.
@@ -75,26 +81,37 @@ pub(crate) fn run(args: &Args, context: &Context) -> CommandResult {
     Ok(exit)
 }
 
-/// After a migration that was a success: whatever stands in the way of a schema file is a warning,
-/// since the databases are what they should be.
-pub(super) fn after_migrating(
-    context: &Context,
-    config: &Config,
-    topology: &Topology,
-    migrator: &Migrator,
-) -> Result<(), Failure> {
-    let diesel_toml = DieselToml::of(config)?;
-    for file in files(&diesel_toml, topology)? {
-        let written = agree(migrator, &file)
-            .and_then(|()| write(context, &diesel_toml, topology, &file, true));
-        if let Err(failure) = written {
-            context.output().warning(format_args!(
-                "{} was not written: {failure}",
-                file.path.display()
-            ));
+/// The schema files of a configuration, to be written after a migration. They are looked for before it: a
+/// `diesel.toml` that says nonsense is found while no database is changed.
+pub(super) struct SchemaFiles {
+    diesel_toml: DieselToml,
+    files: Vec<SchemaFile>,
+}
+
+impl SchemaFiles {
+    pub(super) fn of(config: &Config, topology: &Topology) -> Result<Self, Failure> {
+        let diesel_toml = DieselToml::of(config)?;
+        let files = files(&diesel_toml, topology)?;
+        Ok(Self { diesel_toml, files })
+    }
+
+    /// After a migration that was a success: whatever stands in the way of a schema file is a warning,
+    /// since the databases are what they should be.
+    pub(super) fn write(&self, context: &Context, topology: &Topology, migrator: &Migrator) {
+        let output = context.output();
+        for file in &self.files {
+            let written = agree(migrator, file)
+                .and_then(|()| write(context, &self.diesel_toml, topology, file, true));
+            if let Err(failure) = written {
+                let path = file.path.display().to_string();
+                output.warning(format_args!("{path} was not written: {failure}"));
+                output.event(&Event::SchemaFileFailed {
+                    file: &path,
+                    message: &failure.to_string(),
+                });
+            }
         }
     }
-    Ok(())
 }
 
 /// Which file is whose.
@@ -184,8 +201,7 @@ fn write(
         (true, false) => format!("{path}: not what shard {} looks like", node.shard),
         (false, _) => format!("{path}: up to date"),
     });
-    output.event(&Written {
-        event: "schema_file",
+    output.event(&Event::SchemaFile {
         file: &path,
         shard: node.shard.as_str(),
         changed,
