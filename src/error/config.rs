@@ -50,6 +50,12 @@ impl ConfigErrors {
     }
 }
 
+impl From<Vec<ConfigProblem>> for ConfigErrors {
+    fn from(problems: Vec<ConfigProblem>) -> Self {
+        Self(problems)
+    }
+}
+
 impl fmt::Display for ConfigErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.as_slice() {

@@ -181,14 +181,20 @@ fn state(migration: &Migration, books: &Books, newest: Option<&str>) -> VersionS
 /// The row of a status matrix. `running`: another runner is in the middle of what has begun here.
 pub(super) fn row(set: &MigrationSet, books: &Books, running: bool) -> Vec<VersionStatus> {
     let newest = newest_known(set, books);
+    let remembered = |version: &str| {
+        let applied = books.applied.get(version)?;
+        applied.name.as_deref().map(Into::into)
+    };
     let mut versions: Vec<VersionStatus> = set
         .migrations
         .iter()
         .map(|migration| VersionStatus {
             version: Arc::clone(&migration.version),
+            name: Some(Arc::clone(&migration.name)),
             state: state(migration, books, newest),
         })
         .chain(unknown(set, books).map(|version| VersionStatus {
+            name: remembered(version),
             version: version.into(),
             state: VersionState::Unknown,
         }))
@@ -205,6 +211,7 @@ pub(super) fn row(set: &MigrationSet, books: &Books, running: bool) -> Vec<Versi
         {
             Some(entry) => entry.state = state,
             None => versions.push(VersionStatus {
+                name: remembered(&progress.version),
                 version: progress.version.as_str().into(),
                 state,
             }),

@@ -138,14 +138,16 @@ pub enum Event {
     },
     /// The work on a shard is over; every database of the run has exactly one of these.
     ShardFinished(ShardReport),
-    /// The run is over.
+    /// The run is over. (What a program does with what was migrated may follow.)
     Finished {
         /// Databases that are where they were to be.
         succeeded: usize,
         /// Databases that failed.
         failed: usize,
-        /// Databases that were left out or not tried.
+        /// Databases that could not be reached, and were left out as asked.
         skipped: usize,
+        /// Databases that were not started, because of failures elsewhere.
+        not_tried: usize,
         /// The whole time.
         #[serde(serialize_with = "super::report::seconds")]
         seconds: Duration,

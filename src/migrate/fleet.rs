@@ -199,7 +199,8 @@ impl Migrator {
         observer(&Event::Finished {
             succeeded: count(&Outcome::is_success),
             failed: count(&|outcome| outcome == Outcome::Failed),
-            skipped: count(&|outcome| matches!(outcome, Outcome::Skipped | Outcome::NotTried)),
+            skipped: count(&|outcome| outcome == Outcome::Skipped),
+            not_tried: count(&|outcome| outcome == Outcome::NotTried),
             seconds: report.seconds,
         });
         Ok(report)

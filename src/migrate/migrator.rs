@@ -120,6 +120,17 @@ impl Migrator {
         builder.build()
     }
 
+    /// The shards whose databases this program cannot work on, since their backend was not compiled in: one
+    /// problem for each, which names the missing feature. Empty where all is well.
+    #[must_use]
+    pub fn missing_backends(topology: &Topology) -> Vec<ConfigProblem> {
+        let snapshot = topology.snapshot();
+        let primaries = snapshot.shards().iter().map(|shard| &shard.primary);
+        primaries
+            .filter_map(|spec| missing_backend(spec, spec.url.kind()?))
+            .collect()
+    }
+
     /// The databases, sorted by the name of their first shard.
     #[must_use]
     pub fn databases(&self) -> Vec<Database> {

@@ -116,7 +116,7 @@ fn find_lock(target: &Target, end: bool, lock: &mut ShardLock) -> Result<(), Fai
         return Ok(());
     }
     let mut session = Session::open(&target.spec, target.kind)?;
-    lock.holder = session.holder(target.file.as_deref())?;
+    lock.holder = session.find_holder(target.file.as_deref())?;
     let Some(holder) = lock.holder.as_ref().filter(|_| end) else {
         return Ok(());
     };

@@ -1,7 +1,7 @@
 //! Which shard has which versions.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -20,7 +20,8 @@ use crate::name::ShardName;
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Status {
-    /// Every version that any source or any database knows, oldest first.
+    /// Every migration that any source or any database knows, oldest first. Sources of different shards
+    /// may give one version to different migrations: each has an entry.
     pub versions: Vec<VersionName>,
     /// One row for each database, sorted by the name of its first shard.
     pub shards: Vec<ShardStatus>,
@@ -122,6 +123,8 @@ impl ShardStatus {
 pub struct VersionStatus {
     /// The version.
     pub version: Arc<str>,
+    /// The name of its folder: the entry of [`Status::versions`] that this is.
+    pub name: Option<Arc<str>>,
     /// Its state.
     pub state: VersionState,
 }
@@ -189,8 +192,6 @@ impl Migrator {
     /// was not compiled in.
     pub fn status(&self, options: &Options) -> Result<Status, Error> {
         let targets = self.chosen(options)?;
-        // A name that a database remembers of a version that no source has any more.
-        let remembered: Mutex<BTreeMap<Arc<str>, Option<Arc<str>>>> = Mutex::default();
         let mut shards = each(&targets, lookers(options), |target| {
             let mut status = ShardStatus {
                 shard: target.shard(),
@@ -213,41 +214,53 @@ impl Migrator {
                         status.dirty = look.books.progress.iter().map(Dirty::from).collect();
                     }
                     status.locked_by = look.holder;
-                    let mut remembered = remembered.lock().unwrap_or_else(PoisonError::into_inner);
-                    for entry in &status.versions {
-                        if target.set.get(&entry.version).is_some() {
-                            continue;
-                        }
-                        let name = look.books.applied.get(&*entry.version);
-                        let name = name.and_then(|applied| applied.name.as_deref());
-                        let known = remembered.entry(Arc::clone(&entry.version)).or_default();
-                        if known.is_none() {
-                            *known = name.map(Into::into);
-                        }
-                    }
                 }
                 Err(failure) => status.failures.push(failure),
             }
             status
         });
         compare_tables(&targets, &mut shards, options);
-        let mut names = remembered
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
-        for target in &targets {
-            for migration in &target.set.migrations {
-                names.insert(
-                    Arc::clone(&migration.version),
-                    Some(Arc::clone(&migration.name)),
-                );
-            }
-        }
-        let versions = names
-            .into_iter()
-            .map(|(version, name)| VersionName { version, name })
-            .collect();
+        let versions = names(&targets, &mut shards);
         Ok(Status { versions, shards })
     }
+}
+
+/// All migrations. A version that no source of its database has, and of which the database remembers no
+/// name, is taken for the migration that others have under this version.
+fn names(targets: &[&Target], shards: &mut [ShardStatus]) -> Vec<VersionName> {
+    let mut names: BTreeSet<VersionName> = BTreeSet::new();
+    for target in targets {
+        for migration in &target.set.migrations {
+            names.insert(VersionName {
+                version: Arc::clone(&migration.version),
+                name: Some(Arc::clone(&migration.name)),
+            });
+        }
+    }
+    let rows = |shards: &[ShardStatus], named: bool| -> Vec<VersionName> {
+        let entries = shards.iter().flat_map(|shard| &shard.versions);
+        let entries = entries.filter(|entry| entry.name.is_some() == named);
+        entries
+            .map(|entry| VersionName {
+                version: Arc::clone(&entry.version),
+                name: entry.name.clone(),
+            })
+            .collect()
+    };
+    names.extend(rows(shards, true));
+    for nameless in rows(shards, false) {
+        if !names.iter().any(|known| known.version == nameless.version) {
+            names.insert(nameless);
+        }
+    }
+    for entry in shards.iter_mut().flat_map(|shard| &mut shard.versions) {
+        if entry.name.is_none()
+            && let Some(known) = names.iter().find(|known| known.version == entry.version)
+        {
+            entry.name.clone_from(&known.name);
+        }
+    }
+    names.into_iter().collect()
 }
 
 /// Looks at the physical tables of the databases that have all of their migrations.

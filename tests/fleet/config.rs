@@ -24,6 +24,13 @@ shards.order-0 = { url = "a.db", replicas = [] }
 shards.order-1.url = "a.db"
 "#;
 
+/// A folder with that configuration and what it names.
+fn fleet() -> Stage {
+    let stage = Stage::new(FLEET);
+    stage.write("migrations/orders/2024-01-01-000000_t/up.sql", "SELECT 1;");
+    stage
+}
+
 /// A clean answer has no password, no piece of one, and no mask as long as one.
 fn clean(output: &Output) {
     for text in [&output.stdout, &output.stderr] {
@@ -35,7 +42,7 @@ fn clean(output: &Output) {
 
 #[test]
 fn a_valid_file_is_resolved_without_secrets() {
-    let output = Stage::new(FLEET).run(&["config", "check"]).exits(0);
+    let output = fleet().run(&["config", "check"]).exits(0);
     clean(&output);
     for expected in [
         "postgres://app:***@db-0:5432/orders",
@@ -56,7 +63,7 @@ fn a_valid_file_is_resolved_without_secrets() {
 
 #[test]
 fn machines_get_one_object_per_event() {
-    let output = Stage::new(FLEET)
+    let output = fleet()
         .run(&["config", "check", "--format", "json"])
         .exits(0);
     clean(&output);
@@ -134,7 +141,7 @@ fn everything_that_is_wrong_is_told_at_once() {
 
 #[test]
 fn the_file_and_the_profile_are_the_callers_choice() {
-    let stage = Stage::new(FLEET);
+    let stage = fleet();
     let other = stage.write("deep/down/fleet.yaml", "shards: { solo: { url: solo.db } }");
     let path = other.to_str().unwrap();
     for args in [
@@ -170,7 +177,7 @@ fn the_file_and_the_profile_are_the_callers_choice() {
 /// has nothing left to warn of.
 #[test]
 fn the_printed_map_can_be_written_down() {
-    let stage = Stage::new(FLEET);
+    let stage = fleet();
     let fingerprint = |output: &Output| {
         output.events_named("keyspace")[0]["fingerprint"]
             .as_str()
@@ -224,7 +231,7 @@ fn a_reader_that_goes_early_is_no_error() {
     use std::os::unix::net::UnixStream;
     use std::process::Stdio;
 
-    let stage = Stage::new(FLEET);
+    let stage = fleet();
     let (reader, writer) = UnixStream::pair().unwrap();
     drop(reader);
     let mut child = stage
@@ -237,4 +244,75 @@ fn a_reader_that_goes_early_is_no_error() {
     stderr.read_to_string(&mut said).unwrap();
     assert!(child.wait().unwrap().success(), "{said}");
     assert_eq!(said, "");
+}
+
+/// Two shards, in this many keyspaces and with this said of migrations.
+fn with_migrations(more: &str) -> Stage {
+    Stage::new(&format!(
+        "[shards.a]\nurl = \"a.db\"\n[shards.b]\nurl = \"b.db\"\n{more}"
+    ))
+}
+
+/// What `config check` says and what `migration run` says: the same, and before any database is made.
+#[track_caller]
+fn both_refuse(stage: &Stage, expected: &[&str]) {
+    for args in [&["config", "check"][..], &["migration", "run"]] {
+        let output = stage.run(args).exits(2);
+        for expected in expected {
+            assert!(output.stderr.contains(expected), "{expected}: {output:#?}");
+        }
+        assert_eq!(output.stdout, "");
+    }
+    assert!(!stage.path().join("a.db").exists());
+}
+
+#[test]
+fn migrations_that_run_would_refuse_are_no_valid_configuration() {
+    let stage = with_migrations(
+        "[keyspaces.one]\nshards = [\"a\", \"b\"]\nmigrations = \"one\"\n\
+         [keyspaces.two]\nshards = [\"b\"]\nmigrations = \"two\"\n",
+    );
+    stage.write("one/2024-01-01-000000_t/up.sql", "SELECT 1;");
+    stage.write("two/2024-01-01-000000_u/up.sql", "SELECT 2;");
+    both_refuse(&stage, &["version 20240101000000 is there twice"]);
+
+    let stage = with_migrations(
+        "[keyspaces.one]\nshards = [\"a\"]\nmigrations = \"nodir\"\n\
+         [keyspaces.two]\nshards = [\"b\"]\nmigrations = \"nowhere\"\n",
+    );
+    let both = [
+        "keyspaces.one.migrations: there is no folder of migrations",
+        "keyspaces.two.migrations: there is no folder of migrations",
+    ];
+    both_refuse(&stage, &both);
+    let output = stage.run(&["config", "check", "--format", "json"]).exits(2);
+    let error = &output.events_named("error")[0];
+    assert_eq!(error["problems"].as_array().unwrap().len(), 2, "{error}");
+
+    let stage = with_migrations("");
+    stage.write("migrations/2024-01-01-000000_t/up.sql", "SELECT 1;");
+    stage.write("migrations/2024-01-01-000000_u/up.sql", "SELECT 2;");
+    both_refuse(&stage, &["version 20240101000000 is there twice"]);
+}
+
+/// Where the configuration names no folder, what is shown is what `migration run` uses.
+#[test]
+fn the_folder_that_nobody_named_is_shown() {
+    let stage = with_migrations("");
+    let shown = |expected: &str| {
+        let output = stage.run(&["config", "check"]).exits(0);
+        let mut rows = output.stdout.lines().skip(1).take(2);
+        assert!(rows.all(|row| row.ends_with(expected)), "{output:#?}");
+        let output = stage.run(&["config", "check", "--format", "json"]).exits(0);
+        output.events_named("node")[1]["migrations"].clone()
+    };
+    assert_eq!(shown(" -"), serde_json::json!([]));
+    stage.write("migrations/2024-01-01-000000_t/up.sql", "SELECT 1;");
+    assert_eq!(shown(" migrations"), serde_json::json!(["migrations"]));
+    stage.write(
+        "diesel.toml",
+        "[migrations_directory]\ndir = \"db/steps\"\n",
+    );
+    stage.write("db/steps/2024-01-01-000000_t/up.sql", "SELECT 1;");
+    assert_eq!(shown(" db/steps"), serde_json::json!(["db/steps"]));
 }

@@ -93,6 +93,37 @@ fn what_is_misspelled_exits_with_2() {
     }
 }
 
+/// Whoever reads events reads of a misspelled command there, too.
+#[test]
+fn machines_are_told_what_is_misspelled() {
+    for (args, expected) in [
+        (&["config", "chek", "--format", "json"][..], "'chek'"),
+        (&["--format=json", "locate", "orders"], "<KEY>"),
+        (&["config", "--format", "json"], "subcommand"),
+        (
+            &["config", "check", "--fleet", "x", "--format=json"],
+            "--fleet",
+        ),
+    ] {
+        let output = Stage::empty().run(args).exits(2);
+        let events = output.events();
+        assert_eq!(events.len(), 1, "{output:#?}");
+        assert_eq!(events[0]["event"], "error");
+        assert_eq!(events[0]["exit_code"], 2);
+        let message = events[0]["message"].as_str().unwrap();
+        assert!(message.contains(expected), "{message}");
+        assert!(!message.contains("Usage"), "{message}");
+        assert!(output.stderr.contains("error: "), "{output:#?}");
+    }
+    let help = Stage::empty()
+        .run(&["config", "--help", "--format", "json"])
+        .exits(0);
+    assert!(
+        help.stdout.contains("Examples") || help.stdout.contains("Usage"),
+        "{help:#?}"
+    );
+}
+
 #[test]
 fn completions_know_every_command() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {

@@ -48,6 +48,9 @@ mod sqlite {
     everywhere!();
     #[path = "migrate/sqlite.rs"]
     mod migrate_sqlite;
+    #[cfg(unix)]
+    #[path = "rights.rs"]
+    mod rights;
 }
 
 #[path = "."]

@@ -177,3 +177,26 @@ fn a_verification_shows_how_far_it_is() {
     let output = stage.run(&["verify", "--rate", "unlimited"]).exits(0);
     assert!(!output.stderr.contains("/s"), "no terminal: {output:#?}");
 }
+
+/// Colours that were asked for are in the matrix too, and move no column.
+#[test]
+fn the_states_have_colours_where_they_are_asked_for() {
+    let fleet = Fleet::new(&["a", "order-1"]);
+    let stage = stage(&fleet, 1);
+    stage.run(&["migration", "run", "-s", "a"]).exits(0);
+    let status = |color: &str| {
+        let args = ["migration", "status", "--color", color];
+        stage.run(&args).exits(0).stdout
+    };
+    let (always, never) = (status("always"), status("never"));
+    assert!(
+        always.contains("\u{1b}[32mup to date\u{1b}[0m"),
+        "{always:?}"
+    );
+    assert!(always.contains("\u{1b}[33mpending\u{1b}[0m"), "{always:?}");
+    assert_eq!(plain(&always), never);
+    assert!(
+        never.lines().all(|line| line.trim_end() == line),
+        "{never:?}"
+    );
+}

@@ -26,6 +26,17 @@ pub(crate) struct Cli {
     pub(crate) global: GlobalOptions,
 }
 
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+const EXAMPLES: &str = "\
+Examples:
+  diesel-sharded config check               is the configuration right, and what does it come to?
+  diesel-sharded ping                       are all databases there?
+  diesel-sharded migration plan             what would run where?
+  diesel-sharded migration run -p 8         bring every shard to its newest version, eight at a time
+  diesel-sharded migration status           which shard has which versions?
+  diesel-sharded locate orders 42           where do the rows of user 42 live?";
+
+#[cfg(not(any(feature = "sqlite", feature = "postgres", feature = "mysql")))]
 const EXAMPLES: &str = "\
 Examples:
   diesel-sharded config check               is the configuration right, and what does it come to?

@@ -1,5 +1,7 @@
 //! What every command works with: the global options, the configuration, the output.
 
+use std::ffi::OsString;
+
 use clap::Args;
 use diesel_sharded::{Config, Topology};
 use serde::Serialize;
@@ -137,4 +139,29 @@ impl Context {
         });
         exit
     }
+}
+
+/// Whether a command line that clap refuses asks for JSON.
+pub(crate) fn asks_for_json(args: impl Iterator<Item = OsString>) -> bool {
+    let args: Vec<OsString> = args.take_while(|arg| arg != "--").collect();
+    let two = args
+        .windows(2)
+        .any(|two| two[0] == "--format" && two[1] == "json");
+    two || args.iter().any(|arg| arg == "--format=json")
+}
+
+/// The event of a command line that clap refuses, made of what clap says of it.
+pub(crate) fn tell_usage_error(said: &str) {
+    let first = said.split("\n\nUsage:").next().unwrap_or_default();
+    let message = first.strip_prefix("error: ").map_or_else(
+        // Clap prints the help then.
+        || "the command is incomplete: see --help".to_owned(),
+        |text| text.split_whitespace().collect::<Vec<_>>().join(" "),
+    );
+    Output::new(OutputFormat::Json).event(&ErrorEvent {
+        event: "error",
+        exit_code: Exit::Usage.code(),
+        message: &message,
+        problems: Vec::new(),
+    });
 }

@@ -21,8 +21,20 @@ use cli::Cli;
 use context::Context;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => refused(&error),
+    };
     let context = Context::new(cli.global);
     let result = cli.command.run(&context);
     context.finish(result).into()
+}
+
+/// What clap has to say: help on standard output, or an error as clap tells it. A machine that has asked for
+/// events gets one of that as well.
+fn refused(error: &clap::Error) -> ! {
+    if error.use_stderr() && context::asks_for_json(std::env::args_os().skip(1)) {
+        context::tell_usage_error(&error.render().to_string());
+    }
+    error.exit()
 }

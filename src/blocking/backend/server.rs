@@ -82,6 +82,33 @@ pub(super) mod sqlite {
         Some(file.canonicalize().ok()?.display().to_string())
     }
 
+    /// Whether SQLite has the file open for reading only, because of its rights or of its URL.
+    ///
+    /// The function that tells is out of reach, but SQLite makes a reading transaction of `BEGIN IMMEDIATE`
+    /// then, and shows that without beginning one: nobody else's work is in the way, and nobody's is
+    /// disturbed. Opening the file beside SQLite would be no way to ask, since closing it again lets go of
+    /// all locks that this process has on it.
+    pub(in crate::blocking::backend) fn is_open_for_reading(
+        conn: &mut diesel::SqliteConnection,
+    ) -> QueryResult<bool> {
+        let steps: Vec<Step> = diesel::sql_query("EXPLAIN BEGIN IMMEDIATE").load(conn)?;
+        Ok(steps
+            .iter()
+            .any(|step| step.opcode == "Transaction" && step.p1 == 0 && step.p2 == 0))
+    }
+
+    /// A step of SQLite's virtual machine. Of `Transaction`, `p1` is the database (0 is the main one) and
+    /// `p2` whether it is to write.
+    #[derive(diesel::QueryableByName)]
+    struct Step {
+        #[diesel(sql_type = Text)]
+        opcode: String,
+        #[diesel(sql_type = diesel::sql_types::BigInt)]
+        p1: i64,
+        #[diesel(sql_type = diesel::sql_types::BigInt)]
+        p2: i64,
+    }
+
     server_function!(
         diesel::SqliteConnection,
         "SELECT 'SQLite ' || sqlite_version() AS version, \

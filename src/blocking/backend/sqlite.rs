@@ -40,7 +40,12 @@ impl NodeConnection for SqliteConnection {
     }
 
     fn server(&mut self) -> QueryResult<ServerInfo> {
-        super::server::sqlite::server(self).map(super::server::sqlite::of_file)
+        let server = super::server::sqlite::server(self).map(super::server::sqlite::of_file)?;
+        let read_only = server.read_only || super::server::sqlite::is_open_for_reading(self)?;
+        Ok(ServerInfo {
+            read_only,
+            ..server
+        })
     }
 
     fn scan_keys(

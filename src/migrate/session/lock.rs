@@ -5,7 +5,7 @@
 //! CONCURRENTLY` of the runner that has the lock waits for that snapshot in turn.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, Write};
+use std::io::{ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -180,8 +180,20 @@ impl Session {
         Ok(())
     }
 
-    /// Who has the lock, if anybody.
+    /// Who has the lock, if anybody, and if it can be known: looking at a database wants no rights on the
+    /// file that stands for its lock.
     pub(in crate::migrate) fn holder(
+        &mut self,
+        file: Option<&Path>,
+    ) -> Result<Option<Holder>, Failure> {
+        match self.find_holder(file) {
+            Err(_) if self.kind == UrlKind::Sqlite => Ok(None),
+            found => found,
+        }
+    }
+
+    /// Who has the lock, if anybody; fails where that cannot be known.
+    pub(in crate::migrate) fn find_holder(
         &mut self,
         file: Option<&Path>,
     ) -> Result<Option<Holder>, Failure> {
@@ -283,9 +295,11 @@ fn lost(what: &str) -> Failure {
 fn io_failed(path: &Path, error: &std::io::Error) -> Failure {
     Failure::new(
         FailureKind::Bookkeeping,
-        format!("the lock file {} cannot be used", path.display()),
+        format!(
+            "the lock file {} cannot be used: {error}; give this user the right to read and write it, as whoever migrates needs",
+            path.display()
+        ),
     )
-    .said(error.to_string())
 }
 
 fn try_lock_file(path: &Path) -> Result<Option<File>, Failure> {
@@ -303,16 +317,22 @@ fn try_lock_file(path: &Path) -> Result<Option<File>, Failure> {
     }
 }
 
+/// Asks with a shared lock on a file that is open for reading only: that wants no right to write, and two
+/// who ask do not take each other for a runner.
 fn file_holder(path: &Path) -> Result<Option<Holder>, Failure> {
-    if !path.exists() {
-        return Ok(None);
-    }
-    if try_lock_file(path)?.is_some() {
-        return Ok(None);
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unreadable(path, &error)),
+    };
+    match fs4::FileExt::try_lock_shared(&file) {
+        Ok(()) => return Ok(None),
+        Err(fs4::TryLockError::WouldBlock) => {}
+        Err(fs4::TryLockError::Error(error)) => return Err(unreadable(path, &error)),
     }
     let mut text = String::new();
     // On Windows a locked file cannot be read.
-    let _ = File::open(path).and_then(|mut file| file.read_to_string(&mut text));
+    let _ = file.read_to_string(&mut text);
     let mut lines = text.lines();
     let since = lines.next().and_then(|line| line.parse().ok());
     Ok(Some(Holder {
@@ -320,4 +340,14 @@ fn file_holder(path: &Path) -> Result<Option<Holder>, Failure> {
         session: None,
         since: since.and_then(time),
     }))
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(
+        FailureKind::Bookkeeping,
+        format!(
+            "who has the lock cannot be found out: {}: {error}; give this user the right to read it",
+            path.display()
+        ),
+    )
 }

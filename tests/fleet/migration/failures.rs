@@ -33,6 +33,11 @@ fn one_shard_fails_half_way_through_the_fleet() {
     assert_eq!(world.versions("c"), [version(1)]);
     assert_eq!(world.versions("a"), [version(1), version(2)], "nothing is taken back");
 
+    let last = &run.events_named("finished")[0];
+    for (count, expected) in [("succeeded", 2), ("failed", 1), ("skipped", 0), ("not_tried", 2)] {
+        assert_eq!(last[count], expected, "{count} in {last}");
+    }
+
     // For people, the same in words.
     let run = world.run(&["migration", "run"]);
     assert_eq!(run.code, Some(1));
@@ -76,7 +81,7 @@ fn resuming_is_running_again() {
     }
     let finished = &run.events_named("finished")[0];
     assert_eq!(
-        (&finished["succeeded"], &finished["failed"], &finished["skipped"]),
+        (&finished["succeeded"], &finished["failed"], &finished["not_tried"]),
         (&19.into(), &1.into(), &44.into())
     );
     let text = world.run(&["migration", "status"]).exits(0).stdout;
@@ -118,6 +123,11 @@ fn a_shard_that_is_down_stops_everything_before_it_begins() {
     );
     assert_eq!(world.versions("a"), Vec::<String>::new());
 
+    // Whoever could not be reached has not nothing to do.
+    let plan = world.run(&["migration", "plan"]).exits(1);
+    assert!(plan.stdout.contains("c\n    refused, see below\n"), "{plan:#?}");
+    assert!(!plan.stdout.contains("nothing to do"), "{plan:#?}");
+
     let status = world.run(&["migration", "status"]).exits(1);
     assert!(status.stdout.contains("not readable"), "{status:#?}");
     assert!(status.stdout.contains("2 with pending migrations"), "{status:#?}");
@@ -137,6 +147,8 @@ fn a_shard_that_is_down_stops_everything_before_it_begins() {
             outcome("c", "skipped", 0),
         ]
     );
+    let last = &run.events_named("finished")[0];
+    assert_eq!((&last["skipped"], &last["not_tried"]), (&1.into(), &0.into()), "{last}");
     // Whoever lets more fail lets the others go on, also before anything has begun.
     world.table(2);
     let plan = world.run(&["migration", "plan"]).exits(1);

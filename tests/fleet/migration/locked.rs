@@ -65,8 +65,13 @@ fn whoever_comes_later_waits_or_gives_up() {
     let finished = &late.events_named("shard_finished")[0];
     assert_eq!(finished["failures"][0]["kind"], "locked", "{late:#?}");
 
-    let plain = world.run(&["migration", "run", "--wait", "100ms"]).exits(1);
-    assert!(plain.stdout.contains(&runner.0.id().to_string()), "{plain:#?}");
+    // For people once, and with the time: they can count seconds themselves.
+    let plain = world.run(&["migration", "run", "--wait", "2500ms"]).exits(1);
+    let mut waits = plain.stdout.lines().filter(|line| line.contains("waiting"));
+    let wait = waits.next().unwrap();
+    assert!(wait.contains(&runner.0.id().to_string()), "{plain:#?}");
+    assert!(wait.contains(", since 20"), "{plain:#?}");
+    assert_eq!(waits.next(), None, "{plain:#?}");
 
     let unlock = world.run(&["migration", "unlock"]).exits(0);
     assert!(unlock.stdout.contains("a: locked by"), "{unlock:#?}");

@@ -11,3 +11,4 @@ mod processes;
 mod schema;
 mod siblings;
 mod support;
+mod unread;

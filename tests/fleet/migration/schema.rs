@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use super::support::World;
+use super::support::{World, text};
 use crate::harness::Output;
 
 #[test]
@@ -24,11 +24,11 @@ fn a_column_made_by_hand_is_found() {
     world.run(&["schema", "diff", "-s", "a", "-s", "c"]).exits(0);
 }
 
-/// A `diesel` that prints what it was asked, in the place of Diesel's own program.
+/// A `diesel` that prints what it was asked and its configuration, in the place of Diesel's own program.
 fn with_diesel(world: &World) -> String {
     let script = world.stage.write(
         "bin/diesel",
-        "#!/bin/sh\nprintf '// %s\\n' \"$*\"\ntest -n \"$DATABASE_URL\" || exit 1\n",
+        "#!/bin/sh\nprintf '// %s\\n' \"$1 $2\"\ncat \"$3\"\ntest -n \"$DATABASE_URL\" || exit 1\n",
     );
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
     let bin = script.parent().unwrap().display().to_string();
@@ -50,12 +50,17 @@ fn the_schema_file_is_written_when_all_agree() {
     // Without the program the databases are migrated all the same, and the warning says what to do.
     let nothing = run(&world, "/nowhere", &["migration", "run", "-s", "a"]).exits(0);
     assert!(nothing.stderr.contains("schema.rs was not written"), "{nothing:#?}");
+    let json = ["migration", "run", "-s", "a", "--format", "json"];
+    let nothing = run(&world, "/nowhere", &json).exits(0);
+    let failed = &nothing.events_named("schema_file_failed")[0];
+    assert!(text(&failed["file"]).ends_with("src/schema.rs"), "{failed}");
+    assert!(text(&failed["message"]).contains("have not the same versions"), "{failed}");
     assert!(!file.exists());
 
     let ran = run(&world, &path, &["migration", "run"]).exits(0);
     assert!(ran.stdout.contains("src/schema.rs: written, from shard a"), "{ran:#?}");
     let text = std::fs::read_to_string(&file).unwrap();
-    assert!(text.starts_with("// print-schema --config-file "), "{text}");
+    assert!(text.starts_with("// print-schema --config-file\n"), "{text}");
     let again = run(&world, &path, &["migration", "run"]).exits(0);
     assert!(again.stdout.contains("src/schema.rs: up to date"), "{again:#?}");
 
@@ -73,6 +78,39 @@ fn the_schema_file_is_written_when_all_agree() {
     assert!(differ.stderr.contains("do not look the same"), "{differ:#?}");
 }
 
+/// Our own tables are no business of the application, as Diesel's are none; what else is to be left out
+/// is said by diesel.toml, and whoever names the tables to take is taken at their word.
+#[test]
+fn our_own_tables_are_not_in_the_schema_file() {
+    let world = World::with_tables(&["a"], 1);
+    let path = with_diesel(&world);
+    for entry in ["print_schema", "print_schema.orders"] {
+        for (filter, expected) in [
+            ("", r#"except_tables = ["^diesel_sharded_"]"#),
+            (
+                r#"filter = { except_tables = ["^whoami$"] }"#,
+                r#"except_tables = ["^whoami$", "^diesel_sharded_"]"#,
+            ),
+            (r#"filter = { only_tables = ["^t1$"] }"#, r#"only_tables = ["^t1$"]"#),
+        ] {
+            let toml = format!(
+                "[{entry}]\nfile = \"src/schema.rs\"\npatch_file = \"x.patch\"\n{filter}\n"
+            );
+            world.stage.write("diesel.toml", &toml);
+            run(&world, &path, &["migration", "run"]).exits(0);
+            let text = std::fs::read_to_string(world.stage.path().join("src/schema.rs")).unwrap();
+            // What Diesel gets is a file elsewhere, in which paths are whole.
+            let asked = text.split_once('\n').unwrap().1;
+            let asked: toml::Table = asked.parse().unwrap();
+            let entry = &asked["print_schema"];
+            let wanted: toml::Table = expected.parse().unwrap();
+            assert_eq!(entry["filter"].as_table(), Some(&wanted), "{text}");
+            let patch = std::path::Path::new(entry["patch_file"].as_str().unwrap());
+            assert!(patch.is_absolute() && patch.ends_with("x.patch"), "{text}");
+        }
+    }
+}
+
 #[test]
 fn each_keyspace_has_its_own_entry() {
     let world = World::with_tables(&["a", "b"], 1);
@@ -86,6 +124,9 @@ fn each_keyspace_has_its_own_entry() {
     world.stage.write("diesel.toml", "[print_schema]\nfile = \"src/schema.rs\"\n");
     let one = run(&world, &path, &["schema", "print"]).exits(2);
     assert!(one.stderr.contains("[print_schema.KEYSPACE]"), "{one:#?}");
+    // Exit code 2 says that no database was changed.
+    run(&world, &path, &["migration", "run"]).exits(2);
+    assert_eq!(world.versions("a"), Vec::<String>::new());
     world.stage.write(
         "diesel.toml",
         "[print_schema.orders]\nfile = \"src/orders.rs\"\n[print_schema.stock]\nfile = \"src/stock.rs\"\n",
@@ -94,5 +135,5 @@ fn each_keyspace_has_its_own_entry() {
     assert!(ran.stdout.contains("src/orders.rs: written, from shard a"), "{ran:#?}");
     assert!(ran.stdout.contains("src/stock.rs: written, from shard b"), "{ran:#?}");
     let text = std::fs::read_to_string(world.stage.path().join("src/stock.rs")).unwrap();
-    assert!(text.contains("--schema-key stock"), "{text}");
+    assert!(text.contains("src/stock.rs") && !text.contains("src/orders.rs"), "{text}");
 }

@@ -1,5 +1,7 @@
 //! `config check`: everything that is wrong at once, or what the configuration comes to.
 
+use std::path::PathBuf;
+
 use diesel_sharded::{Config, KeyspaceDescription, NodeDescription, TableDescription, Topology};
 use serde::Serialize;
 
@@ -15,7 +17,8 @@ Examples:
   diesel-sharded config check --format json | jq 'select(.event == \"warning\")'
 
 Everything that is wrong is listed at once, each with the file (or environment variable) and the key. \
-No database is asked, and no password is printed; `diesel-sharded ping` asks the databases.";
+Migrations are read as `migration run` reads them. No database is asked, and no password is printed; \
+`diesel-sharded ping` asks the databases.";
 
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -60,10 +63,16 @@ struct TableFields<'a> {
 pub(super) fn run(context: &Context) -> CommandResult {
     let config = context.config()?;
     let topology = config.topology()?;
+    #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+    let default = crate::command::database::check_migrations(&config, &topology)?;
+    // A program without any backend migrates nothing.
+    #[cfg(not(any(feature = "sqlite", feature = "postgres", feature = "mysql")))]
+    let default = None;
+    let folders = Folders { default };
     if context.output().is_json() {
-        events(context, &config, &topology)?;
+        events(context, &config, &topology, &folders)?;
     } else {
-        lines(context, &config, &topology)?;
+        lines(context, &config, &topology, &folders)?;
     }
     Ok(Exit::Done)
 }
@@ -82,15 +91,34 @@ fn keyspaces(topology: &Topology) -> Result<Vec<KeyspaceDescription>, Failure> {
         .collect::<Result<_, _>>()?)
 }
 
-/// The folders of a node's migrations; only primaries are migrated.
-fn migrations(topology: &Topology, node: &NodeDescription) -> Result<Vec<String>, Failure> {
-    match node.role {
-        diesel_sharded::Role::Primary => Ok(topology.migrations(node.shard)?),
-        _ => Ok(Vec::new()),
+/// Where migrations come from.
+struct Folders {
+    /// For every shard, where the configuration names none at all.
+    default: Option<PathBuf>,
+}
+
+impl Folders {
+    /// The folders of a node's migrations; only primaries are migrated.
+    fn of(&self, topology: &Topology, node: &NodeDescription) -> Result<Vec<String>, Failure> {
+        if node.role != diesel_sharded::Role::Primary {
+            return Ok(Vec::new());
+        }
+        let mut folders = topology.migrations(node.shard)?;
+        if let Some(default) = &self.default {
+            let here = std::env::current_dir().unwrap_or_default();
+            let shown = default.strip_prefix(here).unwrap_or(default);
+            folders.push(shown.display().to_string());
+        }
+        Ok(folders)
     }
 }
 
-fn lines(context: &Context, config: &Config, topology: &Topology) -> Result<(), Failure> {
+fn lines(
+    context: &Context,
+    config: &Config,
+    topology: &Topology,
+    folders: &Folders,
+) -> Result<(), Failure> {
     let output = context.output();
     let mut nodes = table(["SHARD", "ROLE", "STATE", "POOL", "URL", "MIGRATIONS"]);
     for node in topology.nodes() {
@@ -100,7 +128,7 @@ fn lines(context: &Context, config: &Config, topology: &Topology) -> Result<(), 
             node.state.as_str().to_owned(),
             node.max_size.to_string(),
             node.url.to_string(),
-            or_dash(migrations(topology, &node)?.join(", ")),
+            or_dash(folders.of(topology, &node)?.join(", ")),
         ]);
     }
     output.table(&nodes);
@@ -185,7 +213,12 @@ fn or_dash(text: String) -> String {
     }
 }
 
-fn events(context: &Context, config: &Config, topology: &Topology) -> Result<(), Failure> {
+fn events(
+    context: &Context,
+    config: &Config,
+    topology: &Topology,
+    folders: &Folders,
+) -> Result<(), Failure> {
     let output = context.output();
     for node in topology.nodes() {
         output.event(&Event::Node {
@@ -195,7 +228,7 @@ fn events(context: &Context, config: &Config, topology: &Topology) -> Result<(),
             state: node.state.as_str(),
             weight: node.weight,
             max_size: node.max_size,
-            migrations: migrations(topology, &node)?,
+            migrations: folders.of(topology, &node)?,
         });
     }
     let keyspaces = keyspaces(topology)?;

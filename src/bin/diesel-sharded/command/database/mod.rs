@@ -9,6 +9,8 @@ mod verify;
 
 use clap::Subcommand;
 
+pub(crate) use migration::check as check_migrations;
+
 use crate::context::Context;
 use crate::failure::CommandResult;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use diesel_sharded::blocking::{NodeAnswer, ping_node};
 use diesel_sharded::migrate::AnyConnection;
-use diesel_sharded::{Error, NodeDescription, Role, ShardState, Topology};
+use diesel_sharded::{Error, NodeDescription, Role, ShardState, Topology, UrlKind};
 use serde::Serialize;
 
 use crate::context::Context;
@@ -127,12 +127,14 @@ fn checked(
 ) -> Result<NodeAnswer, Failure> {
     let answer = result?;
     if answer.server.read_only && node.role == Role::Primary && node.state == ShardState::Open {
+        let why = if node.url.kind() == Some(UrlKind::Sqlite) {
+            "this user may not write its file, or its url says mode=ro or immutable; correct the rights, or the url"
+        } else {
+            "it is a standby, or set read-only; correct the url, or promote it"
+        };
         return Err(Failure::Message {
             exit: Exit::ShardFailed,
-            text: format!(
-                "shard {} (primary) takes no writes: it is a standby, or set read-only; correct the url, or promote it",
-                node.shard
-            ),
+            text: format!("shard {} (primary) takes no writes: {why}", node.shard),
         });
     }
     Ok(answer)

@@ -37,8 +37,8 @@ Examples:
   diesel-sharded schema diff -k orders
   diesel-sharded schema diff --format json | jq 'select(.missing != [] or .extra != [] or .tables)'
 
-Tables, columns, indexes, constraints, views, triggers: read from each database itself, so that what \
-somebody made by hand is found. Databases with the same migrations are compared, with one that looks as \
+Tables, columns, indexes, constraints, views, triggers, functions, sequences, types: read from each \
+database itself, so that what somebody made by hand is found. Databases with the same migrations are compared, with one that looks as \
 most of them do; the fingerprint is the SHA-256 of everything. The physical tables of a sharded table are \
 compared with each other, by their logical name. Exits with 3 where something differs.")]
 struct DiffArgs {

@@ -3,7 +3,7 @@
 use diesel_sharded::migrate::{Action, Options, Steps};
 
 use super::fleet::{FleetArgs, load};
-use super::print_schema;
+use super::print_schema::SchemaFiles;
 use super::progress::Progress;
 use crate::context::Context;
 use crate::exit::Exit;
@@ -87,12 +87,13 @@ fn execute(
         context.output().warning(warning);
     }
     let options = more(fleet.options(&topology)?);
+    let schema_files = SchemaFiles::of(&config, &topology)?;
     let progress = Progress::start(context.output(), fleet.parallel());
     let report = migrator.execute(action, &options, &|event| progress.observe(event))?;
     progress.finish(&report);
     if !report.is_success() {
         return Ok(Exit::ShardFailed);
     }
-    print_schema::after_migrating(context, &config, &topology, &migrator)?;
+    schema_files.write(context, &topology, &migrator);
     Ok(Exit::Done)
 }

@@ -14,8 +14,6 @@ pub(super) const DEFAULT_ENTRY: &str = "default";
 /// The part of `diesel.toml` that is used here.
 #[derive(Debug)]
 pub(super) struct DieselToml {
-    /// The file, where there is one.
-    path: Option<PathBuf>,
     /// What its relative paths are relative to.
     base: PathBuf,
     content: Content,
@@ -64,14 +62,8 @@ impl DieselToml {
         let base = path.as_deref().and_then(Path::parent).unwrap_or(&folder);
         Ok(Self {
             base: base.to_owned(),
-            path,
             content,
         })
-    }
-
-    /// The file itself, where there is one.
-    pub(super) fn path(&self) -> Option<&Path> {
-        self.path.as_deref()
     }
 
     /// The folder of migrations; it need not exist.
@@ -99,5 +91,40 @@ impl DieselToml {
             .iter()
             .filter_map(|(name, entry)| Some((name.clone(), file(entry.as_table()?)?)))
             .collect()
+    }
+
+    /// A `diesel.toml` with nothing but one entry of [`schema_files`](Self::schema_files), which leaves out
+    /// tables of this pattern as well. Of a file with several entries, `diesel print-schema` prints all.
+    ///
+    /// Whoever names the tables to take (`only_tables`) is taken at their word.
+    pub(super) fn alone(&self, entry: &str, except: &str) -> toml::Table {
+        let root = self.content.print_schema.clone().unwrap_or_default();
+        let mut table = match root.get(entry) {
+            Some(toml::Value::Table(table)) if entry != DEFAULT_ENTRY => table.clone(),
+            // Without what would be further entries.
+            _ => root
+                .into_iter()
+                .filter(|(_, value)| value.get("file").is_none())
+                .collect(),
+        };
+        for key in ["file", "patch_file"] {
+            if let Some(toml::Value::String(path)) = table.get_mut(key) {
+                *path = self.base.join(&*path).display().to_string();
+            }
+        }
+        let filter = table
+            .entry("filter")
+            .or_insert_with(|| toml::Table::new().into());
+        if let Some(filter) = filter.as_table_mut()
+            && !filter.contains_key("only_tables")
+        {
+            let names = filter
+                .entry("except_tables")
+                .or_insert_with(|| toml::Value::Array(Vec::new()));
+            if let Some(names) = names.as_array_mut() {
+                names.push(except.into());
+            }
+        }
+        toml::Table::from_iter([("print_schema".to_owned(), table.into())])
     }
 }

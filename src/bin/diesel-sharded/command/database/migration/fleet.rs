@@ -1,10 +1,11 @@
 //! Which databases, and how they are worked on: the options that the migration commands share.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 use diesel_sharded::migrate::{Migrator, Options, Source};
-use diesel_sharded::{Config, Topology};
+use diesel_sharded::{Config, Error, Topology};
 
 use super::diesel_toml::DieselToml;
 use crate::context::Context;
@@ -128,19 +129,24 @@ pub(crate) fn reading(selection: &Selection, topology: &Topology) -> Result<Opti
         .parallel(READERS))
 }
 
-/// The migrator of a configuration. Where that names no migrations at all, those of Diesel's own
-/// configuration belong on every shard.
+/// Where a configuration names no migrations at all, those of Diesel's own configuration belong on every
+/// shard: their folder, which need not exist. `None` where it names some.
+fn default_folder(config: &Config, topology: &Topology) -> Result<Option<PathBuf>, Failure> {
+    for shard in topology.shards() {
+        if !topology.migrations(shard)?.is_empty() {
+            return Ok(None);
+        }
+    }
+    Ok(Some(DieselToml::of(config)?.migrations()))
+}
+
+/// The migrator of a configuration.
 pub(crate) fn migrator(config: &Config) -> Result<(Topology, Migrator), Failure> {
     let topology = config.topology()?;
-    let mut named = false;
-    for shard in topology.shards() {
-        named |= !topology.migrations(shard)?.is_empty();
-    }
-    if named {
+    let Some(folder) = default_folder(config, &topology)? else {
         let migrator = Migrator::from_config(config)?;
         return Ok((topology, migrator));
-    }
-    let folder = DieselToml::of(config)?.migrations();
+    };
     if !folder.is_dir() {
         return Err(Failure::usage(format!(
             "the configuration names no migrations, and there is no folder {}: say `migrations = \"migrations\"` in a keyspace or a shard, or make one with `diesel-sharded migration generate NAME`",
@@ -151,6 +157,31 @@ pub(crate) fn migrator(config: &Config) -> Result<(Topology, Migrator), Failure>
         .source(Source::folder(folder.display().to_string()))
         .build()?;
     Ok((topology, migrator))
+}
+
+/// Everything for which `run` would refuse a configuration before it goes to any database. Answers the
+/// folder of migrations that counts where the configuration names none; it may do without.
+pub(crate) fn check(config: &Config, topology: &Topology) -> Result<Option<PathBuf>, Failure> {
+    let folder = default_folder(config, topology)?;
+    let mut problems = Migrator::missing_backends(topology);
+    if let Some(file) = config.path() {
+        for problem in &mut problems {
+            problem.origin = file.display().to_string();
+        }
+    }
+    if folder.as_deref().is_none_or(Path::is_dir)
+        && let Err(failure) = migrator(config)
+    {
+        if failure.problems().is_empty() {
+            return Err(failure);
+        }
+        problems.extend_from_slice(failure.problems());
+    }
+    if problems.is_empty() {
+        Ok(folder.filter(|folder| folder.is_dir()))
+    } else {
+        Err(Error::Config(problems.into()).into())
+    }
 }
 
 /// Configuration, topology and migrator in one.

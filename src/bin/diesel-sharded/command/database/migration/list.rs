@@ -1,6 +1,9 @@
 //! `migration list` and `migration pending`, as `diesel migration` has them, over many shards.
 
-use diesel_sharded::migrate::{Status, VersionState};
+use diesel_sharded::ShardName;
+use diesel_sharded::migrate::{
+    Database, Failure as ShardFailure, ShardStatus, Status, VersionState,
+};
 use serde::Serialize;
 
 use super::fleet::{load, reading};
@@ -17,7 +20,8 @@ Examples:
   diesel-sharded migration list
   diesel-sharded migration list -k orders
 
-[X] is applied on every shard it belongs on, [ ] on none, [~] on some of them.")]
+[X] is applied on every shard it belongs on, [ ] on none, [~] on some of them; [?] belongs on a shard \
+that could not be read, and then the exit code is 1.")]
 pub(super) struct ListArgs {
     #[command(flatten)]
     selection: Selection,
@@ -27,16 +31,17 @@ pub(super) struct ListArgs {
 #[command(after_help = "\
 Examples:
   diesel-sharded migration pending
-  [ \"$(diesel-sharded migration pending)\" = false ] && deploy
+  answer=$(diesel-sharded migration pending) && [ \"$answer\" = false ] && deploy
 
-Prints `true` where a migration is not applied on a shard it belongs on, else `false`; `diesel-sharded \
-migration status` says which.")]
+Prints `true` where a migration is not applied on a shard it belongs on, else `false`, or `unknown` where \
+that cannot be said since a shard could not be read. Exits with 1 when a shard could not be read. \
+`diesel-sharded migration status` says which is what.")]
 pub(super) struct PendingArgs {
     #[command(flatten)]
     selection: Selection,
 }
 
-/// One version over all shards.
+/// One migration over all shards.
 #[derive(Serialize)]
 struct Version<'a> {
     event: &'static str,
@@ -48,28 +53,53 @@ struct Version<'a> {
     of: usize,
     /// The shards on which it is not applied.
     missing: Vec<&'a str>,
+    /// The shards it belongs on that could not be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unread: Vec<&'a str>,
+}
+
+impl Version<'_> {
+    fn line(&self) -> String {
+        let name = self.name.unwrap_or(self.version);
+        let mark = match (self.applied, self.unread.is_empty()) {
+            (_, false) => '?',
+            (0, true) => ' ',
+            (applied, true) if applied == self.of => 'X',
+            _ => '~',
+        };
+        if matches!(mark, ' ' | 'X') {
+            return format!("  [{mark}] {name}");
+        }
+        let mut text = format!("  [{mark}] {name} (on {} of {}", self.applied, self.of);
+        for (what, shards) in [
+            ("not on", &self.missing),
+            ("could not be read:", &self.unread),
+        ] {
+            if !shards.is_empty() {
+                text = format!("{text}, {what} {}", shortened(shards));
+            }
+        }
+        text.push(')');
+        text
+    }
+}
+
+/// A shard that could not be read.
+#[derive(Serialize)]
+struct Unread<'a> {
+    event: &'static str,
+    shard: ShardName,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    also: &'a [ShardName],
+    failures: &'a [ShardFailure],
 }
 
 pub(super) fn list(args: &ListArgs, context: &Context) -> CommandResult {
-    let status = status(&args.selection, context)?;
+    let (databases, status) = status(&args.selection, context)?;
     let output = context.output();
     output.line("Migrations:");
-    for version in versions(&status) {
-        let mark = match version.applied {
-            0 => ' ',
-            applied if applied == version.of => 'X',
-            _ => '~',
-        };
-        let name = version.name.unwrap_or(version.version);
-        match mark {
-            '~' => output.line(format_args!(
-                "  [~] {name} (on {} of {}, not on {})",
-                version.applied,
-                version.of,
-                shortened(&version.missing)
-            )),
-            mark => output.line(format_args!("  [{mark}] {name}")),
-        }
+    for version in versions(&databases, &status) {
+        output.line(version.line());
         output.event(&version);
     }
     Ok(exit(output, &status))
@@ -79,15 +109,22 @@ pub(super) fn pending(args: &PendingArgs, context: &Context) -> CommandResult {
     #[derive(Serialize)]
     struct Pending {
         event: &'static str,
-        pending: bool,
+        pending: Option<bool>,
     }
-    let status = status(&args.selection, context)?;
-    let pending = status.shards.iter().any(|shard| {
+    let (_, status) = status(&args.selection, context)?;
+    let mut read = status.shards.iter().filter(|shard| is_read(shard));
+    let pending = read.any(|shard| {
         let mut states = shard.versions.iter().map(|version| version.state);
         states.any(|state| !is_applied(state))
     });
+    // A shard that could not be read may lack anything: only a `true` of another one is certain.
+    let pending = (pending || status.shards.iter().all(is_read)).then_some(pending);
     let output = context.output();
-    output.line(pending);
+    output.line(match pending {
+        Some(true) => "true",
+        Some(false) => "false",
+        None => "unknown",
+    });
     output.event(&Pending {
         event: "pending",
         pending,
@@ -95,9 +132,15 @@ pub(super) fn pending(args: &PendingArgs, context: &Context) -> CommandResult {
     Ok(exit(output, &status))
 }
 
-fn status(selection: &Selection, context: &Context) -> Result<Status, Failure> {
+fn status(selection: &Selection, context: &Context) -> Result<(Vec<Database>, Status), Failure> {
     let (_, topology, migrator) = load(context)?;
-    Ok(migrator.status(&reading(selection, &topology)?)?)
+    let status = migrator.status(&reading(selection, &topology)?)?;
+    Ok((migrator.databases(), status))
+}
+
+/// Whether what is said of a shard's versions is true of it.
+fn is_read(shard: &ShardStatus) -> bool {
+    shard.failures.is_empty()
 }
 
 fn is_applied(state: VersionState) -> bool {
@@ -107,26 +150,43 @@ fn is_applied(state: VersionState) -> bool {
     )
 }
 
-fn versions(status: &Status) -> impl Iterator<Item = Version<'_>> {
-    status.versions.iter().map(|version| {
+fn versions<'a>(
+    databases: &'a [Database],
+    status: &'a Status,
+) -> impl Iterator<Item = Version<'a>> {
+    status.versions.iter().map(|wanted| {
         let mut entry = Version {
             event: "version",
-            version: &version.version,
-            name: version.name.as_deref(),
+            version: &wanted.version,
+            name: wanted.name.as_deref(),
             applied: 0,
             of: 0,
             missing: Vec::new(),
+            unread: Vec::new(),
         };
         for shard in &status.shards {
-            match shard.state(&version.version) {
-                None => {}
-                Some(state) => {
+            let name = shard.shard.as_str();
+            if !is_read(shard) {
+                // What belongs there is known without it.
+                let database = databases.iter().find(|one| one.shard == shard.shard);
+                let mut belongs = database.iter().flat_map(|one| &one.migrations);
+                if belongs.any(|(version, name)| {
+                    *version == wanted.version && wanted.name.as_ref() == Some(name)
+                }) {
                     entry.of += 1;
-                    if is_applied(state) {
-                        entry.applied += 1;
-                    } else {
-                        entry.missing.push(shard.shard.as_str());
-                    }
+                    entry.unread.push(name);
+                }
+                continue;
+            }
+            let mut there = shard.versions.iter();
+            if let Some(there) =
+                there.find(|one| one.version == wanted.version && one.name == wanted.name)
+            {
+                entry.of += 1;
+                if is_applied(there.state) {
+                    entry.applied += 1;
+                } else {
+                    entry.missing.push(name);
                 }
             }
         }
@@ -148,14 +208,24 @@ fn shortened(names: &[&str]) -> String {
     }
 }
 
-/// Shards that cannot be read are told on standard error: the answer itself may be piped.
+/// Shards that could not be read are told on standard error, where the answer itself may be piped, and
+/// as events.
 fn exit(output: &Output, status: &Status) -> Exit {
     let mut exit = Exit::Done;
     for shard in &status.shards {
+        if is_read(shard) {
+            continue;
+        }
+        exit = Exit::ShardFailed;
         for failure in &shard.failures {
-            exit = Exit::ShardFailed;
             output.aside_lines(&failure_lines(shard.shard, failure));
         }
+        output.event(&Unread {
+            event: "shard_unread",
+            shard: shard.shard,
+            also: &shard.also,
+            failures: &shard.failures,
+        });
     }
     exit
 }

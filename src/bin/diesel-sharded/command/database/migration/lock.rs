@@ -70,9 +70,18 @@ pub(super) fn run(args: &Args, context: &Context) -> CommandResult {
         }
     }
     let held = locks.iter().filter(|lock| lock.holder.is_some()).count();
+    let unknown = locks
+        .iter()
+        .filter(|lock| lock.holder.is_none() && lock.failure.is_some())
+        .count();
     output.line(format_args!(
-        "locked: {held} of {}",
-        counted(locks.len(), "database")
+        "locked: {held} of {}{}",
+        counted(locks.len(), "database"),
+        if unknown == 0 {
+            String::new()
+        } else {
+            format!(", {unknown} not known")
+        }
     ));
     Ok(exit)
 }

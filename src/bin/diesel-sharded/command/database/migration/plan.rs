@@ -118,6 +118,11 @@ fn refused(shards: &[ShardPlan]) -> usize {
         .count()
 }
 
+/// Whether nothing is planned because it could not be: that is not to have nothing to do.
+fn is_unknown(plan: &ShardPlan) -> bool {
+    plan.steps.is_empty() && !plan.failures.is_empty()
+}
+
 /// Shards for which the same would run, together; in the order of their first shard.
 fn groups(shards: &[ShardPlan]) -> Vec<(Vec<&ShardPlan>, &[Step])> {
     let same = |one: &Step, other: &Step| {
@@ -127,7 +132,7 @@ fn groups(shards: &[ShardPlan]) -> Vec<(Vec<&ShardPlan>, &[Step])> {
             && one.sql == other.sql
     };
     let mut groups: Vec<(Vec<&ShardPlan>, &[Step])> = Vec::new();
-    for plan in shards {
+    for plan in shards.iter().filter(|plan| !is_unknown(plan)) {
         let found = groups.iter_mut().find(|(_, steps)| {
             steps.len() == plan.steps.len()
                 && steps
@@ -144,13 +149,16 @@ fn groups(shards: &[ShardPlan]) -> Vec<(Vec<&ShardPlan>, &[Step])> {
 }
 
 fn lines(output: &Output, shards: &[ShardPlan], args: &Args) {
-    for (members, steps) in groups(shards) {
+    let heading = |members: &[&ShardPlan]| {
         let names: Vec<&str> = members
             .iter()
             .flat_map(|plan| std::iter::once(&plan.shard).chain(&plan.also))
             .map(|shard| shard.as_str())
             .collect();
         output.line(styled(STRONG, names.join(", ")));
+    };
+    for (members, steps) in groups(shards) {
+        heading(&members);
         if steps.is_empty() {
             output.line("    nothing to do");
         }
@@ -173,6 +181,11 @@ fn lines(output: &Output, shards: &[ShardPlan], args: &Args) {
                 }
             }
         }
+    }
+    let unknown: Vec<&ShardPlan> = shards.iter().filter(|plan| is_unknown(plan)).collect();
+    if !unknown.is_empty() {
+        heading(&unknown);
+        output.line("    refused, see below");
     }
     let mut against = false;
     for plan in shards {

@@ -4,18 +4,22 @@
 //! each keyspace, after all of them have been found to look the same.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use diesel_sharded::migrate::{Migrator, Options};
 use diesel_sharded::{Config, NodeDescription, Role, ShardName, Topology};
 use serde::Serialize;
 
-use super::diesel_toml::{DEFAULT_ENTRY, DieselToml};
+use super::diesel_toml::DieselToml;
 use super::fleet::load;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::{CommandResult, Failure};
+
+/// The tables in which this crate keeps its own records, as a filter of Diesel's names tables.
+const OURS: &str = "^diesel_sharded_";
 
 const INSTALL: &str = "install it with `cargo install diesel_cli --no-default-features --features \"postgres,sqlite,mysql\"`";
 
@@ -27,7 +31,8 @@ Examples:
 
 Diesel's own program `diesel` does the reading, so it has to be installed. `[print_schema]` of diesel.toml \
 is for a configuration with one keyspace (or none); with several, say `[print_schema.KEYSPACE]` for \
-each. A file is written only where all shards of the keyspace look the same.")]
+each. The tables in which diesel-sharded keeps its own records are left out. A file is written only where \
+all shards of the keyspace look the same.")]
 pub(crate) struct Args {
     /// Write nothing; exit with 3 where a file is not what it should be
     #[arg(long)]
@@ -42,11 +47,17 @@ struct SchemaFile {
 }
 
 #[derive(Serialize)]
-struct Written<'a> {
-    event: &'static str,
-    file: &'a str,
-    shard: &'a str,
-    changed: bool,
+#[serde(tag = "event", rename_all = "snake_case")]
+enum Event<'a> {
+    SchemaFile {
+        file: &'a str,
+        shard: &'a str,
+        changed: bool,
+    },
+    SchemaFileFailed {
+        file: &'a str,
+        message: &'a str,
+    },
 }
 
 /// `schema print`.
@@ -70,26 +81,37 @@ pub(crate) fn run(args: &Args, context: &Context) -> CommandResult {
     Ok(exit)
 }
 
-/// After a migration that was a success: whatever stands in the way of a schema file is a warning,
-/// since the databases are what they should be.
-pub(super) fn after_migrating(
-    context: &Context,
-    config: &Config,
-    topology: &Topology,
-    migrator: &Migrator,
-) -> Result<(), Failure> {
-    let diesel_toml = DieselToml::of(config)?;
-    for file in files(&diesel_toml, topology)? {
-        let written = agree(migrator, &file)
-            .and_then(|()| write(context, &diesel_toml, topology, &file, true));
-        if let Err(failure) = written {
-            context.output().warning(format_args!(
-                "{} was not written: {failure}",
-                file.path.display()
-            ));
+/// The schema files of a configuration, to be written after a migration. They are looked for before it: a
+/// `diesel.toml` that says nonsense is found while no database is changed.
+pub(super) struct SchemaFiles {
+    diesel_toml: DieselToml,
+    files: Vec<SchemaFile>,
+}
+
+impl SchemaFiles {
+    pub(super) fn of(config: &Config, topology: &Topology) -> Result<Self, Failure> {
+        let diesel_toml = DieselToml::of(config)?;
+        let files = files(&diesel_toml, topology)?;
+        Ok(Self { diesel_toml, files })
+    }
+
+    /// After a migration that was a success: whatever stands in the way of a schema file is a warning,
+    /// since the databases are what they should be.
+    pub(super) fn write(&self, context: &Context, topology: &Topology, migrator: &Migrator) {
+        let output = context.output();
+        for file in &self.files {
+            let written = agree(migrator, file)
+                .and_then(|()| write(context, &self.diesel_toml, topology, file, true));
+            if let Err(failure) = written {
+                let path = file.path.display().to_string();
+                output.warning(format_args!("{path} was not written: {failure}"));
+                output.event(&Event::SchemaFileFailed {
+                    file: &path,
+                    message: &failure.to_string(),
+                });
+            }
         }
     }
-    Ok(())
 }
 
 /// Which file is whose.
@@ -162,7 +184,7 @@ fn write(
     let Some(node) = nodes.iter().find(is_first) else {
         return Err(Failure::usage("it has no shard"));
     };
-    let text = ask_diesel(diesel_toml.path(), &file.entry, node)?;
+    let text = ask_diesel(diesel_toml, &file.entry, node)?;
     let changed = std::fs::read(&file.path).map_or(true, |old| old != text);
     let path = file.path.display().to_string();
     if changed && write {
@@ -179,8 +201,7 @@ fn write(
         (true, false) => format!("{path}: not what shard {} looks like", node.shard),
         (false, _) => format!("{path}: up to date"),
     });
-    output.event(&Written {
-        event: "schema_file",
+    output.event(&Event::SchemaFile {
         file: &path,
         shard: node.shard.as_str(),
         changed,
@@ -188,20 +209,44 @@ fn write(
     Ok(changed)
 }
 
+/// A file that is gone when it is not needed any more.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(text: &str) -> std::io::Result<Self> {
+        let now = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+        let name = format!(
+            "diesel-sharded-{}-{}.toml",
+            std::process::id(),
+            now.as_nanos()
+        );
+        let path = std::env::temp_dir().join(name);
+        let mut file = std::fs::File::create_new(&path)?;
+        let scratch = Self(path);
+        file.write_all(text.as_bytes())?;
+        Ok(scratch)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
 /// What `diesel print-schema` prints for a database.
 fn ask_diesel(
-    config: Option<&Path>,
+    diesel_toml: &DieselToml,
     entry: &str,
     node: &NodeDescription,
 ) -> Result<Vec<u8>, Failure> {
+    let config = Scratch::new(&diesel_toml.alone(entry, OURS).to_string())
+        .map_err(|error| Failure::usage(format!("a temporary file cannot be written: {error}")))?;
     let mut command = Command::new("diesel");
-    command.arg("print-schema");
-    if let Some(config) = config {
-        command.arg("--config-file").arg(config);
-    }
-    if entry != DEFAULT_ENTRY {
-        command.args(["--schema-key", entry]);
-    }
+    command
+        .arg("print-schema")
+        .arg("--config-file")
+        .arg(&config.0);
     // In the environment, where other users of the machine cannot read the password.
     command
         .env("DATABASE_URL", node.url.expose())

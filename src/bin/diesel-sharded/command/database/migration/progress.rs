@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use diesel_sharded::ShardName;
-use diesel_sharded::migrate::{Event, Marked, Outcome, Report, ShardReport, VersionState};
+use diesel_sharded::migrate::{Event, Holder, Marked, Outcome, Report, ShardReport, VersionState};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use crate::command::database::report::{failure_lines, refusal_lines};
@@ -15,9 +15,14 @@ use crate::output::{BAD, DOUBTFUL, GOOD, Output, counted, styled};
 /// More bars than this at the same time help nobody.
 const MOST_BARS: usize = 8;
 
+/// How often plain lines say that a shard still waits for its lock.
+const WAITS_TOLD: Duration = Duration::from_secs(60);
+
 /// Shows the events of a run.
 pub(crate) struct Progress<'a> {
     output: &'a Output,
+    /// What was said last of a shard that waits: who has its lock, and how long it had waited.
+    waits: Mutex<BTreeMap<ShardName, (String, Duration)>>,
     /// Only where standard output and standard error are the same person's terminal.
     bars: Option<Bars>,
 }
@@ -27,7 +32,11 @@ impl<'a> Progress<'a> {
     pub(crate) fn start(output: &'a Output, parallel: usize) -> Self {
         let terminal = std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
         let bars = (terminal && !output.is_json()).then(|| Bars::new(parallel.min(MOST_BARS)));
-        Self { output, bars }
+        Self {
+            output,
+            waits: Mutex::default(),
+            bars,
+        }
     }
 
     /// Shows one event.
@@ -57,13 +66,7 @@ impl<'a> Progress<'a> {
                 holder,
                 waited,
                 ..
-            } if plain => format!(
-                "{shard}: waiting since {} s for its lock, held by {}",
-                waited.as_secs(),
-                holder
-                    .as_ref()
-                    .map_or_else(|| "another runner".to_owned(), |holder| holder.who.clone())
-            ),
+            } if plain => self.waiting(*shard, holder.as_ref(), *waited)?,
             Event::MigrationFinished {
                 shard,
                 name,
@@ -98,6 +101,27 @@ impl<'a> Progress<'a> {
             Event::ShardFinished(report) => finished(report)?,
             _ => return None,
         })
+    }
+
+    /// The line of a shard that waits for its lock: once for each holder, and then rarely.
+    fn waiting(
+        &self,
+        shard: ShardName,
+        holder: Option<&Holder>,
+        waited: Duration,
+    ) -> Option<String> {
+        let by = holder.map_or_else(|| "another runner".to_owned(), Holder::told);
+        let mut waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = match waits.get(&shard) {
+            Some((who, last)) if *who == by && waited < *last + WAITS_TOLD => return None,
+            Some((who, _)) if *who == by => format!(
+                "{shard}: still waiting for its lock after {} s, held by {by}",
+                waited.as_secs()
+            ),
+            _ => format!("{shard}: waiting for its lock, held by {by}"),
+        };
+        waits.insert(shard, (by, waited));
+        Some(line)
     }
 
     fn say(&self, line: String) {

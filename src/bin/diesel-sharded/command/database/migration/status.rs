@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use anstyle::Style;
 use diesel_sharded::migrate::{ShardStatus, Status, VersionName, VersionState};
 use serde::Serialize;
 
@@ -33,6 +34,7 @@ A version on a shard is
   dirty      it stopped half-way: see `diesel-sharded migration repair`
   running    another runner is in the middle of it: nothing is wrong, and --check exits\n             with 3 until it has ended
   -          it does not belong there
+  ?          the shard could not be read
 Where every version is applied, the physical tables of sharded tables are compared with each other too; \
 whatever else somebody made by hand is found by `diesel-sharded schema diff`.")]
 pub(super) struct Args {
@@ -142,17 +144,23 @@ fn lines(output: &Output, status: &Status, counts: &Counts, all: bool) {
         .iter()
         .filter(|version| !hidden.contains(&*version.version))
         .collect();
+    // Migrations of different keyspaces may have one version: one column, and a line for each below.
+    let mut columns: Vec<&str> = shown.iter().map(|version| &*version.version).collect();
+    columns.dedup();
     let header = std::iter::once("SHARD".to_owned())
-        .chain(shown.iter().map(|version| version.version.to_string()))
+        .chain(columns.iter().map(|version| (*version).to_owned()))
         .chain(std::iter::once("STATE".to_owned()));
     let mut rows = table(header);
     for shard in &status.shards {
         let mut row = vec![shards_of(shard)];
-        for version in &shown {
-            let state = shard.state(&version.version);
-            row.push(state.map_or("-", VersionState::as_str).to_owned());
+        let nothing = if shard.failures.is_empty() { "-" } else { "?" };
+        for version in &columns {
+            let state = shard.state(version);
+            row.push(state.map_or(nothing, VersionState::as_str).to_owned());
         }
-        row.push(state_of(shard).to_owned());
+        // The last column: the width of others would count what a style is made of.
+        let (style, state) = state_of(shard);
+        row.push(styled(style, state));
         rows.add_row(row);
     }
     output.table(&rows);
@@ -162,9 +170,18 @@ fn lines(output: &Output, status: &Status, counts: &Counts, all: bool) {
         output.line(format_args!("{}  {name}", version.version));
     }
     if !hidden.is_empty() {
+        let which = if counts.failed == 0 {
+            "every shard has"
+        } else {
+            "every shard has that could be read"
+        };
+        let older = status
+            .versions
+            .iter()
+            .filter(|version| hidden.contains(&*version.version));
         output.line(format_args!(
-            "and {} older that every shard has (--all shows them)",
-            hidden.len()
+            "and {} older that {which} (--all shows them)",
+            older.count()
         ));
     }
     output.line("");
@@ -210,12 +227,16 @@ fn hidden(status: &Status) -> BTreeSet<&str> {
                 .is_none_or(|state| state == VersionState::Applied)
         })
     };
-    let settled: Vec<&str> = status
+    let mut settled: Vec<&str> = status
         .versions
         .iter()
         .take_while(everywhere)
         .map(|version| &*version.version)
         .collect();
+    settled.dedup();
+    if readable().next().is_none() {
+        settled.clear();
+    }
     let count = settled.len().saturating_sub(SHOWN_APPLIED);
     settled.into_iter().take(count).collect()
 }
@@ -229,21 +250,21 @@ fn shards_of(status: &ShardStatus) -> String {
     text
 }
 
-fn state_of(status: &ShardStatus) -> &'static str {
+fn state_of(status: &ShardStatus) -> (Style, &'static str) {
     if !status.failures.is_empty() {
-        "not readable"
+        (BAD, "not readable")
     } else if !status.dirty.is_empty() {
-        "dirty"
+        (BAD, "dirty")
     } else if status.is_up_to_date() {
-        "up to date"
+        (GOOD, "up to date")
     } else if !status.tables.is_empty() {
-        "tables differ"
+        (BAD, "tables differ")
     } else if status.has_diverged() {
-        "diverged"
+        (BAD, "diverged")
     } else if status.is_running() {
-        "running"
+        (DOUBTFUL, "running")
     } else {
-        "pending"
+        (DOUBTFUL, "pending")
     }
 }
 
