@@ -30,16 +30,15 @@ impl Hooks {
         shard: Option<ShardName>,
         f: impl FnOnce() + Send + 'static,
     ) {
+        let hook = Hook {
+            depth,
+            run: Box::new(f),
+        };
         match shard {
-            Some(shard) => {
-                self.list().push(Hook {
-                    depth,
-                    run: Box::new(f),
-                });
-                run_hooks(shard, self.take_committed());
-            }
             // Bound to no shard, so in no transaction either.
-            None => f(),
+            None => (hook.run)(),
+            Some(shard) if depth == 0 => run_hooks(shard, vec![hook]),
+            Some(_) => self.list().push(hook),
         }
     }
 
