@@ -1,5 +1,6 @@
 //! Jump consistent hashing: a shard that is appended takes its part from all others, evenly.
 
+use std::hint::black_box;
 use std::num::NonZero;
 
 use super::rule::{Spot, hash_and_spread};
@@ -26,6 +27,9 @@ impl Jump {
     #[inline(always)]
     pub(super) fn place(&self, key: KeyValue<'_>) -> Spot {
         let [hash, spread] = hash_and_spread(key);
+        // Held on to, so that it is computed beside the loop. The compiler would move it behind that,
+        // where nothing is left for the processor to do meanwhile.
+        let spread = black_box(spread);
         Spot {
             shard: jump_consistent_hash(hash, self.count.get()) as usize,
             spread,
@@ -85,27 +89,32 @@ fn in_floating_point(hash: u64, buckets: u32) -> u32 {
 /// bucket to the next it is then a third of the way. `None` where the answer could be another one.
 #[inline(always)]
 fn in_fixed_point(hash: u64, buckets: u32) -> Option<u32> {
-    /// A quotient has 31 bits of fraction; what is cut off of it is less than one of them. So the
-    /// product with a bucket of 16 bits is less than 2^16 of them too small, ..
+    /// A quotient is rounded to 31 bits of fraction, so the product with a bucket of 16 bits is off by
+    /// at most 2^15 of them, ..
     const FRACTION: u32 = 31;
     const ONE: u64 = 1 << FRACTION;
-    /// .. and rounding it to a double moves it by far less than as much again. With a fraction below
-    /// this, both are rounded down to the same integer.
-    const CERTAIN: u64 = ONE - (1 << 17);
-    const BUCKETS: u64 = 1 << 16;
+    /// .. and rounding the true one to a double moves it by far less than as much again. Further than
+    /// this from an integer, both are rounded down to the same one.
+    const DOUBT: u64 = 1 << 17;
+    const BUCKETS: u32 = 1 << 16;
+    /// A sum with this has a mantissa that ends with those 31 bits, and has room for the quotient.
+    const ALIGNED: f64 = (1u64 << (f64::MANTISSA_DIGITS - 1 - FRACTION)) as f64;
+    const MANTISSA: u64 = (1 << (f64::MANTISSA_DIGITS - 1)) - 1;
 
-    let limit = u64::from(buckets);
-    if limit > BUCKETS {
+    if buckets > BUCKETS {
         return None;
     }
+    let limit = u64::from(buckets);
     let (mut key, mut after) = (hash, 1);
     loop {
         let drawn;
         (key, drawn) = draw(key);
-        let quotient = ((ONE << 31) as f64 / drawn) as i64 as u64;
+        let quotient = ONE as f64 / drawn;
         // One that is so large leads behind the last bucket from wherever it is.
-        let product = after * quotient.min(BUCKETS << FRACTION);
-        if product % ONE >= CERTAIN {
+        let most = f64::from(BUCKETS);
+        let quotient = if quotient < most { quotient } else { most };
+        let product = after * ((quotient + ALIGNED).to_bits() & MANTISSA);
+        if (product + DOUBT) % ONE < 2 * DOUBT {
             return None;
         }
         let next = product >> FRACTION;
