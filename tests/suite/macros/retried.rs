@@ -2,29 +2,12 @@
 
 use std::cell::Cell;
 
-use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel_sharded::sharded_transaction;
 
-use super::super::backend::{Fleet, NAME, Sharded, insert};
+use super::super::backend::{Fleet, Sharded, insert};
+use super::super::production::retries::conflict;
 use super::Service;
-
-/// A statement that fails as a conflict with another transaction does.
-fn conflict(fleet: &Fleet, conn: &mut Sharded) -> QueryResult<()> {
-    match NAME {
-        "postgres" => conn.batch_execute("DO $$ BEGIN RAISE SQLSTATE '40001'; END $$"),
-        "mysql" => conn.batch_execute(
-            "SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213, MESSAGE_TEXT =
-             'Deadlock found when trying to get lock; try restarting transaction'",
-        ),
-        _ => {
-            conn.batch_execute("PRAGMA busy_timeout = 0")?;
-            let mut other = fleet.direct("a");
-            other.batch_execute("BEGIN IMMEDIATE")?;
-            insert(conn, 999).map(drop)
-        }
-    }
-}
 
 /// Has no `Clone`: a body that only looks at it can run several times all the same.
 struct Looked(i64);

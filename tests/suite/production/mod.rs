@@ -7,7 +7,7 @@ mod reload;
 mod reload_followers;
 mod reload_load;
 mod reload_refused;
-mod retries;
+pub(crate) mod retries;
 mod sessions;
 mod states;
 mod test_transactions;

@@ -10,7 +10,7 @@ use diesel_sharded::{Error, Route};
 use super::backend::{Fleet, Isolation, NAME, Outcome, Sharded, ids, insert, whoami};
 
 /// A statement that fails as a conflict with another transaction does.
-fn conflict(fleet: &Fleet, conn: &mut Sharded) -> QueryResult<()> {
+pub(crate) fn conflict(fleet: &Fleet, conn: &mut Sharded) -> QueryResult<()> {
     match NAME {
         // By the server's own words, at a moment of our choosing; real ones: `conflicts`.
         "postgres" => conn.batch_execute("DO $$ BEGIN RAISE SQLSTATE '40001'; END $$"),
