@@ -437,3 +437,24 @@ fn nothing_is_written_whatever_stands_behind_a_table() {
     world.run("a", "CREATE TABLE seen AS SELECT k FROM orders_0");
     assert!(world.fleet.rows_of("a", "touched") > 0);
 }
+
+/// A key column that is not there is no key, whatever its name reads like.
+#[test]
+fn a_column_that_is_not_there_is_told() {
+    for key in [KeyType::Integer, KeyType::Text] {
+        let world = World::new(key);
+        world.run("a", "DROP TABLE orders_0");
+        world.run("a", "CREATE TABLE orders_0 (other INTEGER)");
+        world.run("a", "INSERT INTO orders_0 VALUES (4)");
+        let report = world.verify(&VerifyOptions::new());
+        let [(shard, reason)] = report.failed.as_slice() else {
+            panic!("{report:?}");
+        };
+        assert_eq!(shard, "a");
+        assert!(reason.to_lowercase().contains("column"), "{reason}");
+        assert!(report.findings.is_empty(), "{report:?}");
+        let found = world.keys()[0].clone();
+        let places = find_key::<AnyConnection>(&world.topology, "orders", &found, &VerifyOptions::new()).unwrap();
+        assert_eq!(places.failed.len(), 1, "{places:?}");
+    }
+}

@@ -18,6 +18,11 @@ fn quoted(kind: UrlKind, name: &str) -> String {
     parts.join(".")
 }
 
+/// A column behind its table: SQLite would take a quoted name that no column has for a text.
+fn column_of(kind: UrlKind, (table, column): (&str, &str)) -> String {
+    format!("{}.{}", quoted(kind, table), quoted(kind, column))
+}
+
 /// Whether keys of this type come as numbers.
 pub(crate) fn as_numbers(kind: UrlKind, key: KeyType) -> bool {
     // Unsigned columns of MySQL have numbers that do not fit.
@@ -25,8 +30,7 @@ pub(crate) fn as_numbers(kind: UrlKind, key: KeyType) -> bool {
 }
 
 /// The column as text with its letter, or as a number.
-fn selected(kind: UrlKind, key: KeyType, column: &str) -> String {
-    let column = quoted(kind, column);
+fn selected(kind: UrlKind, key: KeyType, column: String) -> String {
     match (kind, key) {
         (UrlKind::Sqlite, KeyType::Integer) => column,
         (UrlKind::Sqlite, _) => format!(
@@ -117,12 +121,12 @@ pub(crate) fn forms(kind: UrlKind, key: &ShardKey<'_>) -> Vec<String> {
 pub(crate) fn page(
     kind: UrlKind,
     key: KeyType,
-    (table, column): (&str, &str),
+    at: (&str, &str),
     after: Option<&str>,
     rows: u32,
 ) -> String {
-    let select = selected(kind, key, column);
-    let (table, column) = (quoted(kind, table), quoted(kind, column));
+    let (table, column) = (quoted(kind, at.0), column_of(kind, at));
+    let select = selected(kind, key, column.clone());
     let from = match after {
         None => format!("{column} IS NOT NULL"),
         Some(raw) => format!("{column} > {}", literal(kind, key, raw)),
@@ -137,14 +141,9 @@ pub(crate) fn page(
 }
 
 /// All keys that the database takes for equal to one.
-pub(crate) fn equal(
-    kind: UrlKind,
-    key: KeyType,
-    (table, column): (&str, &str),
-    raw: &str,
-) -> String {
-    let select = selected(kind, key, column);
-    let (table, column) = (quoted(kind, table), quoted(kind, column));
+pub(crate) fn equal(kind: UrlKind, key: KeyType, at: (&str, &str), raw: &str) -> String {
+    let (table, column) = (quoted(kind, at.0), column_of(kind, at));
+    let select = selected(kind, key, column.clone());
     format!(
         "SELECT {select} FROM {table} WHERE {column} = {}",
         literal(kind, key, raw)
@@ -152,17 +151,17 @@ pub(crate) fn equal(
 }
 
 /// How many rows have no key.
-pub(crate) fn nulls(kind: UrlKind, (table, column): (&str, &str)) -> String {
-    let (table, column) = (quoted(kind, table), quoted(kind, column));
+pub(crate) fn nulls(kind: UrlKind, at: (&str, &str)) -> String {
+    let (table, column) = (quoted(kind, at.0), column_of(kind, at));
     format!("SELECT count(*) FROM {table} WHERE {column} IS NULL")
 }
 
 /// How many rows have a key that is none of its type, where the database allows that.
-pub(crate) fn others(kind: UrlKind, key: KeyType, (table, column): (&str, &str)) -> Option<String> {
+pub(crate) fn others(kind: UrlKind, key: KeyType, at: (&str, &str)) -> Option<String> {
     if kind != UrlKind::Sqlite || key != KeyType::Integer {
         return None;
     }
-    let (table, column) = (quoted(kind, table), quoted(kind, column));
+    let (table, column) = (quoted(kind, at.0), column_of(kind, at));
     Some(format!(
         "SELECT count(*) FROM {table} WHERE typeof({column}) NOT IN ('integer', 'null')"
     ))
