@@ -247,6 +247,7 @@ impl<'a> Shared<'a> {
             found: Mutex::new(Found {
                 report: VerifyReport {
                     keyspace: plan.keyspace.name.to_string(),
+                    more: state.findings,
                     ..VerifyReport::default()
                 },
                 state: VerifyState {
@@ -283,13 +284,15 @@ impl<'a> Shared<'a> {
                     report.more += 1;
                 }
             }
+            let findings = report.findings.len() as u64 + report.more;
+            found.state.findings = findings;
             let tables = found.state.positions.entry(job.shard.to_string());
             tables.or_default().insert(job.physical.clone(), after);
             (self.progress)(&VerifyProgress {
                 shard: job.shard,
                 table: &job.physical,
                 rows: found.report.rows,
-                findings: found.report.findings.len() as u64 + found.report.more,
+                findings,
                 state: &found.state,
             });
         });

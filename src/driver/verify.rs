@@ -90,7 +90,7 @@ impl VerifyOptions {
 }
 
 /// How far a run has come: kept somewhere, it lets another run go on from there. Findings before that
-/// are not reported again.
+/// are counted, in [`VerifyReport::more`], and not listed again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct VerifyState {
@@ -101,6 +101,9 @@ pub struct VerifyState {
     /// The last key that was read of each table, by shard and physical table; `None` where the table
     /// is done.
     pub positions: BTreeMap<String, BTreeMap<String, Option<String>>>,
+    /// How many findings there were so far.
+    #[serde(default)]
+    pub findings: u64,
 }
 
 /// One physical table of one shard.

@@ -266,13 +266,17 @@ fn a_run_goes_on_where_another_stopped() {
     for number in 0..300 {
         world.insert_at_home(&ShardKey::Integer(number));
     }
+    // On a shard where it does not belong, and early in the order of its table.
+    let (home, table) = world.home(&ShardKey::Integer(-5));
+    world.insert(if home == "a" { "b" } else { "a" }, &table, &ShardKey::Integer(-5));
     let options = VerifyOptions::new().rows_per_second(None).page(20).parallel(1);
     let states = std::sync::Mutex::new(Vec::<(u64, VerifyState)>::new());
     let full = verify::<AnyConnection>(&world.topology, "orders", &options, &|progress| {
         let state = (progress.rows, progress.state.clone());
         states.lock().unwrap().push(state);
     });
-    assert_eq!(full.unwrap().rows, 300);
+    let full = full.unwrap();
+    assert_eq!((full.rows, full.findings.len(), full.more), (301, 1, 0));
     let states = states.into_inner().unwrap();
     assert!(states.len() > 12, "{}", states.len());
     for (read, state) in states {
@@ -280,7 +284,9 @@ fn a_run_goes_on_where_another_stopped() {
         let text = serde_json::to_string(&state).unwrap();
         let state = serde_json::from_str(&text).unwrap();
         let rest = world.verify(&options.clone().resume(state));
-        assert_eq!(rest.rows + read, 300);
+        assert_eq!(rest.rows + read, 301);
+        // What was found before is not forgotten.
+        assert_eq!(rest.findings.len() as u64 + rest.more, 1, "{rest:?}");
     }
 }
 

@@ -17,7 +17,8 @@ pub struct VerifyReport {
     pub tables: u64,
     /// What is wrong, sorted by shard and table; as many findings as were to be kept.
     pub findings: Vec<Finding>,
-    /// How many findings more there are than were kept.
+    /// How many findings more there are than were kept; those of the run that this one goes on with are
+    /// among them.
     pub more: u64,
     /// Shards that could not be read to the end, each with the reason.
     pub failed: Vec<(String, String)>,
