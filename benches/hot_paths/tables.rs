@@ -1,12 +1,14 @@
 //! The prepared SELECT under a route that means a physical table, and what connections remember for it.
 
+use std::cell::RefCell;
 use std::hint::black_box;
+use std::rc::Rc;
 
-use diesel::connection::{LoadConnection, SimpleConnection};
+use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::{PgConnection, SqliteConnection};
 use diesel_sharded::blocking::NodeConnection;
-use diesel_sharded::{KeyspaceConfig, RuleSpec};
+use diesel_sharded::{KeyspaceConfig, Route, RuleSpec};
 
 use super::compare::Work;
 use super::operations::{ROWS, SCHEMA, Sharded, find_flights, flights};
@@ -49,26 +51,53 @@ pub(crate) fn statement_table_route(count: u32) -> Work {
     sqlite(count)
 }
 
-/// The same on a server.
-pub(crate) fn under_a_table_route_on_postgres(url: &str) -> (Work, Work) {
-    let work = |count| {
-        let shards = shards::<PgConnection>(url, count);
-        prepared(&shards, count, POSTGRES_SCHEMA, find_flights_on_postgres)
-    };
-    (work(4), work(1))
+diesel::table! {
+    flights_3 (id) {
+        id -> BigInt,
+        tail_number -> Text,
+        distance -> Integer,
+    }
 }
 
-fn find_flights_on_postgres<C>(conn: &mut C, n: u64)
-where
-    C: LoadConnection<Backend = diesel::pg::Pg>,
-{
-    for i in 0..n {
-        let found: (i64, String, i32) = flights::table
-            .find(i as i64 % ROWS + 1)
-            .get_result(conn)
-            .expect("a flight with this id");
-        black_box(found);
-    }
+/// The same on a server: both on one connection and on one table, named by the route or by its own name. Two
+/// connections would be two processes of the server, which differ by more than what is looked for.
+pub(crate) fn under_a_table_route_on_postgres(url: &str) -> (Work, Work) {
+    let shards = shards::<PgConnection>(url, 4);
+    let table = shards
+        .keyspace("k")
+        .and_then(|keyspace| keyspace.table_route("a", 3))
+        .expect("a table");
+    let shard = shards.route("a").expect("a shard");
+    let mut conn = shards.get_on("a").expect("a connection");
+    let created: Result<(), diesel::result::Error> =
+        table.run(|| conn.batch_execute(POSTGRES_SCHEMA));
+    created.expect("the flights");
+    let conn = Rc::new(RefCell::new(conn));
+    let again = Rc::clone(&conn);
+    (
+        Work::new(move |n| {
+            finds(&table, n, |id| {
+                flights::table.find(id).get_result(&mut *conn.borrow_mut())
+            })
+        }),
+        Work::new(move |n| {
+            finds(&shard, n, |id| {
+                flights_3::table
+                    .find(id)
+                    .get_result(&mut *again.borrow_mut())
+            })
+        }),
+    )
+}
+
+fn finds(route: &Route, n: u64, mut find: impl FnMut(i64) -> QueryResult<(i64, String, i32)>) {
+    let done = route.run(|| {
+        for i in 0..n {
+            black_box(find(i as i64 % ROWS + 1)?);
+        }
+        Ok::<_, diesel::result::Error>(())
+    });
+    done.expect("the flights with these ids");
 }
 
 fn prepared<C: NodeConnection>(
