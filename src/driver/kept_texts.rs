@@ -1,5 +1,6 @@
 //! Which rewritten texts a connection keeps prepared, and how much it remembers.
 
+use std::any::TypeId;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +14,7 @@ pub(crate) const LONGEST: usize = 16 * 1024;
 /// The rewritten texts of one connection whose prepared statements may be kept.
 #[derive(Debug, Default)]
 pub(super) struct KeptTexts {
-    texts: HashMap<Arc<str>, Kept>,
+    texts: HashMap<Statement, Kept>,
     /// How many of them are kept.
     kept: usize,
     /// The most of those.
@@ -22,6 +23,10 @@ pub(super) struct KeptTexts {
     numbered: usize,
     bytes: usize,
 }
+
+/// What a prepared statement is of: a text, and the query of fixed text that it is the text of. Two of them may have
+/// one text and bind values of other types, which PostgreSQL's statements are prepared for.
+type Statement = (Option<TypeId>, Arc<str>);
 
 #[derive(Clone, Copy, Debug)]
 struct Kept {
@@ -35,9 +40,15 @@ impl KeptTexts {
         self.limit = limit as usize;
     }
 
-    /// Whether one more prepared statement may be kept, or this one is kept already; and its number.
-    pub(super) fn may_keep(&mut self, text: &Arc<str>) -> Option<Option<TextId>> {
-        if let Some(known) = self.texts.get_mut(text) {
+    /// Whether one more prepared statement may be kept, or this one is kept already; and its number, which only those of
+    /// queries with a type have.
+    pub(super) fn may_keep(
+        &mut self,
+        query_type: Option<TypeId>,
+        text: &Arc<str>,
+    ) -> Option<Option<TextId>> {
+        let statement = (query_type, Arc::clone(text));
+        if let Some(known) = self.texts.get_mut(&statement) {
             if !known.now {
                 if self.kept >= self.limit {
                     return None;
@@ -50,11 +61,11 @@ impl KeptTexts {
         if self.kept >= self.limit || text.len() > LONGEST {
             return None;
         }
-        let id = TextId::of(self.numbered);
+        let id = query_type.and_then(|_| TextId::of(self.numbered));
         self.numbered += usize::from(id.is_some());
         self.kept += 1;
         self.bytes += Self::size(text);
-        self.texts.insert(Arc::clone(text), Kept { id, now: true });
+        self.texts.insert(statement, Kept { id, now: true });
         Some(id)
     }
 
@@ -62,7 +73,7 @@ impl KeptTexts {
     pub(super) fn forget(&mut self) {
         self.kept = 0;
         let bytes = &mut self.bytes;
-        self.texts.retain(|text, known| {
+        self.texts.retain(|(_, text), known| {
             known.now = false;
             if known.id.is_none() {
                 *bytes -= Self::size(text);
@@ -80,7 +91,7 @@ impl KeptTexts {
     }
 
     fn size(text: &str) -> usize {
-        text.len() + size_of::<(Arc<str>, Kept)>()
+        text.len() + size_of::<(Statement, Kept)>()
     }
 }
 
@@ -155,14 +166,20 @@ mod tests {
         format!("SELECT {number}").into()
     }
 
+    /// A query of fixed text.
+    fn typed() -> Option<TypeId> {
+        Some(TypeId::of::<u8>())
+    }
+
     #[test]
     fn no_number_is_given_to_two_texts() {
         let mut kept = kept(1_000);
         let mut given = Vec::new();
         for round in 0..3 {
             for number in 0..200 {
-                let id = kept.may_keep(&text(number * (round + 1))).expect("room");
-                assert_eq!(kept.may_keep(&text(number * (round + 1))), Some(id));
+                let text = text(number * (round + 1));
+                let id = kept.may_keep(typed(), &text).expect("room");
+                assert_eq!(kept.may_keep(typed(), &text), Some(id));
                 given.push((number * (round + 1), id));
             }
             kept.forget();
@@ -176,16 +193,28 @@ mod tests {
     }
 
     #[test]
+    fn queries_that_share_a_text_share_no_number() {
+        let mut kept = kept(3);
+        let one = kept.may_keep(Some(TypeId::of::<u8>()), &text(0)).flatten();
+        let other = kept.may_keep(Some(TypeId::of::<u16>()), &text(0)).flatten();
+        assert!(one.is_some() && other.is_some() && one != other);
+        assert_eq!(kept.may_keep(None, &text(0)), Some(None));
+        assert_eq!(kept.kept(), 3);
+    }
+
+    #[test]
     fn no_more_are_kept_than_allowed() {
         let mut kept = kept(2);
-        assert!(kept.may_keep(&text(0)).is_some() && kept.may_keep(&text(1)).is_some());
-        assert!(kept.may_keep(&text(2)).is_none());
-        assert!(kept.may_keep(&text(0)).is_some());
+        let keep = |kept: &mut KeptTexts, number| kept.may_keep(typed(), &text(number)).is_some();
+        assert!(keep(&mut kept, 0) && keep(&mut kept, 1));
+        assert!(!keep(&mut kept, 2));
+        assert!(keep(&mut kept, 0));
         kept.forget();
-        assert!(kept.may_keep(&text(2)).is_some() && kept.may_keep(&text(1)).is_some());
-        assert!(kept.may_keep(&text(0)).is_none());
+        assert!(keep(&mut kept, 2) && keep(&mut kept, 1));
+        assert!(!keep(&mut kept, 0));
         assert_eq!(kept.kept(), 2);
-        assert!(kept.may_keep(&"x".repeat(LONGEST + 1).into()).is_none());
+        let long = "x".repeat(LONGEST + 1).into();
+        assert!(kept.may_keep(typed(), &long).is_none());
     }
 
     #[test]

@@ -172,7 +172,7 @@ impl Rewriter {
         let (Some(set), Some(known)) = (&self.set, self.by_type.get_mut(&id)) else {
             unreachable!("it was found or put there");
         };
-        let plan = known.fill(set, shard, numbers, &mut self.texts)?;
+        let plan = known.fill(set, shard, numbers, query_type, &mut self.texts)?;
         self.tell();
         Ok(plan)
     }
@@ -215,7 +215,7 @@ impl Rewriter {
                 self.by_text.insert(text.into(), known);
                 return self.plan_text_of(shard, numbers, query);
             };
-            return known.fill(set, shard, numbers, &mut self.texts);
+            return known.fill(set, shard, numbers, None, &mut self.texts);
         }
         let (Some(set), Some(known)) = (&self.set, self.by_text.get_mut(text)) else {
             return Ok(None);
@@ -223,7 +223,7 @@ impl Rewriter {
         if let Some(plan) = known.filled(set, numbers) {
             return Ok(Some(plan));
         }
-        let plan = known.fill(set, shard, numbers, &mut self.texts)?;
+        let plan = known.fill(set, shard, numbers, None, &mut self.texts)?;
         self.tell();
         Ok(plan)
     }
@@ -315,6 +315,7 @@ impl Known {
         set: &Arc<TableSet>,
         shard: ShardName,
         numbers: Option<TableNumbers>,
+        query_type: Option<TypeId>,
         texts: &mut KeptTexts,
     ) -> QueryResult<Option<Plan>> {
         let Some(template) = &self.found.template else {
@@ -327,7 +328,7 @@ impl Known {
         let kept = self
             .found
             .cacheable
-            .then(|| texts.may_keep(&text))
+            .then(|| texts.may_keep(query_type, &text))
             .flatten();
         if let Some(id) = kept
             && let Some(place) = numbers.and_then(|numbers| self.place(set, numbers))

@@ -69,7 +69,7 @@ impl<T: Query, const NUMBERED: bool> Query for Rewritten<T, NUMBERED> {
     type SqlType = T::SqlType;
 }
 
-/// The number of a text with one connection. A connection gives no number to a second text.
+/// The number of a query's text with one connection. A connection gives no number twice.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct TextId(u8);
 
