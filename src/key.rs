@@ -15,6 +15,7 @@ use std::str::FromStr;
 
 pub use composite::CompositeType;
 pub use convert::ToShardKey;
+pub(crate) use convert::days_of;
 #[cfg(feature = "config")]
 pub use parse::ParseKeyError;
 #[cfg(any(feature = "r2d2", feature = "bb8"))]

@@ -161,12 +161,16 @@ pub(crate) mod postgres {
 /// Of MySQL, by the type that Diesel declares to the server.
 #[cfg(any(feature = "mysql", feature = "async-mysql"))]
 pub(crate) mod mysql {
+    use std::ffi::c_uint;
+
     use diesel::QueryResult;
     use diesel::mysql::{Mysql, MysqlType};
     use diesel::query_builder::QueryFragment;
     use diesel::query_builder::bind_collector::RawBytesBindCollector;
+    use jiff::civil::Date;
 
     use super::BindValue;
+    use crate::key::days_of;
 
     pub(crate) fn of_query<T>(query: &T) -> QueryResult<Vec<BindValue>>
     where
@@ -203,16 +207,38 @@ pub(crate) mod mysql {
                 return Some(BindValue::Text(std::str::from_utf8(bytes).ok()?.to_owned()));
             }
             MysqlType::Blob => return Some(BindValue::Bytes(bytes.to_owned())),
+            MysqlType::Date => return day(bytes).map(days_of).map(BindValue::Date),
             _ => return None,
         };
         Some(BindValue::Integer(integer))
     }
 
+    /// A day in the client library's `MYSQL_TIME`, which begins with year, month and day, each a C `unsigned int`:
+    /// <https://dev.mysql.com/doc/dev/mysql-server/latest/structMYSQL__TIME.html>.
+    fn day(time: &[u8]) -> Option<Date> {
+        let mut fields = time
+            .chunks_exact(size_of::<c_uint>())
+            .filter_map(|field| field.try_into().ok().map(c_uint::from_ne_bytes));
+        let (year, month, day) = (fields.next()?, fields.next()?, fields.next()?);
+        Date::new(
+            year.try_into().ok()?,
+            month.try_into().ok()?,
+            day.try_into().ok()?,
+        )
+        .ok()
+    }
+
     #[cfg(test)]
     mod tests {
+        use diesel::mysql::data_types::{MysqlTime, MysqlTimestampType};
         use diesel::sql_types;
 
         use super::*;
+
+        fn day(year: u32, month: u32, day: u32) -> MysqlTime {
+            let kind = MysqlTimestampType::MYSQL_TIMESTAMP_DATE;
+            MysqlTime::new(year, month, day, 0, 0, 0, 0, false, kind, 0)
+        }
 
         #[test]
         fn what_diesel_sends_is_read() {
@@ -224,6 +250,9 @@ pub(crate) mod mysql {
                 .bind::<sql_types::Text, _>("é")
                 .bind::<sql_types::Nullable<sql_types::Integer>, _>(None::<i32>)
                 .bind::<sql_types::Binary, _>(vec![0u8, 255])
+                .bind::<sql_types::Date, _>(day(1970, 1, 2))
+                .bind::<sql_types::Date, _>(day(1969, 12, 31))
+                .bind::<sql_types::Date, _>(day(2024, 2, 30))
                 .bind::<sql_types::Double, _>(1.5);
             assert_eq!(
                 of_query(&query).expect("binds"),
@@ -235,6 +264,9 @@ pub(crate) mod mysql {
                     BindValue::Text("é".to_owned()),
                     BindValue::Null,
                     BindValue::Bytes(vec![0, 255]),
+                    BindValue::Date(1),
+                    BindValue::Date(-1),
+                    BindValue::Other,
                     BindValue::Other,
                 ]
             );

@@ -209,3 +209,10 @@ impl ToShardKey for chrono::NaiveDateTime {
         ShardKey::NaiveTimestamp
     }
 }
+
+/// Days of the calendar since 1970-01-01.
+pub(crate) fn days_of(day: jiff::civil::Date) -> i32 {
+    let epoch = jiff::civil::Date::constant(1970, 1, 1);
+    // A span of days between two days of the calendar is never too long to count.
+    day.since(epoch).unwrap_or_default().get_days()
+}

@@ -1,6 +1,6 @@
 //! Keys as people write them on a command line, in a list or in a file.
 
-use super::{CompositeType, KeyType, ShardKey};
+use super::{CompositeType, KeyType, ShardKey, days_of};
 
 /// A text that is no key of the wanted type; the message says how such keys are written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -93,9 +93,7 @@ fn date(text: &str) -> Option<ShardKey<'static>> {
     if date.to_string() != text {
         return None;
     }
-    let epoch = jiff::civil::date(1970, 1, 1);
-    let days = date.since((jiff::Unit::Day, epoch)).ok()?.get_days();
-    Some(ShardKey::Date(days))
+    Some(ShardKey::Date(days_of(date)))
 }
 
 fn timestamp(text: &str) -> Option<ShardKey<'static>> {

@@ -5,6 +5,7 @@ use jiff::Span;
 use jiff::civil::{Date, ISOWeekDate, Weekday};
 
 use super::Every;
+use crate::key::days_of;
 
 /// The days of the calendar that can be named by four digits for the year.
 pub(crate) const FIRST: Date = Date::constant(1, 1, 1);
@@ -13,10 +14,7 @@ pub(crate) const LAST: Date = Date::constant(9999, 12, 31);
 
 /// Days since 1970-01-01.
 pub(super) fn days(day: Date) -> i64 {
-    let epoch = Date::constant(1970, 1, 1);
-    // A span of days between two days of the calendar is never too long to count.
-    let span = day.since(epoch).unwrap_or_default();
-    i64::from(span.get_days())
+    i64::from(days_of(day))
 }
 
 /// The day so many days after 1970-01-01.
