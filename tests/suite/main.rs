@@ -150,6 +150,7 @@ mod mysql {
         mysql_moved: "mysql_moved.rs",
         mysql_own: "mysql_own.rs",
         surface_mysql: "surface_mysql.rs",
+        tables_mysql: "tables/mysql.rs",
     }
 }
 
@@ -166,6 +167,8 @@ mod async_sqlite {
         sqlite_own: "sqlite_own.rs",
         surface_returning: "surface_returning.rs",
         surface_sqlite: "surface_sqlite.rs",
+        tables: "tables/mod.rs",
+        tables_returning: "tables/returning.rs",
     }
 }
 
@@ -182,6 +185,9 @@ mod async_postgres {
         production_postgres: "production/postgres.rs",
         surface_postgres: "surface_postgres.rs",
         surface_returning: "surface_returning.rs",
+        tables: "tables/mod.rs",
+        tables_postgres: "tables/postgres.rs",
+        tables_returning: "tables/returning.rs",
     }
 }
 
@@ -195,5 +201,7 @@ mod async_mysql {
         mysql_moved: "mysql_moved.rs",
         mysql_own: "mysql_own.rs",
         surface_mysql: "surface_mysql.rs",
+        tables: "tables/mod.rs",
+        tables_mysql: "tables/mysql.rs",
     }
 }

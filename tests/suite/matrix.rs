@@ -93,6 +93,8 @@ const NOT_THERE: &[(&str, &str, &str)] = &[
         "blocking",
         "about tasks and dropped futures; a blocking call is neither",
     ),
+    ("tables_mysql::*", "sqlite", OF_MYSQL),
+    ("tables_mysql::*", "postgres", OF_MYSQL),
     ("tables_postgres::*", "sqlite", OF_POSTGRES),
     ("tables_postgres::*", "mysql", OF_POSTGRES),
     (
@@ -100,9 +102,6 @@ const NOT_THERE: &[(&str, &str, &str)] = &[
         "mysql",
         "Diesel has no RETURNING there; upserts by hand: tables::keys",
     ),
-    ("tables::*", "nonblocking", TABLES),
-    ("tables_postgres::*", "nonblocking postgres", TABLES),
-    ("tables_returning::*", "nonblocking", TABLES),
     ("futures::*", "nonblocking", WITHOUT_DRIVER),
     ("streams::*", "nonblocking", WITHOUT_DRIVER),
     ("tasks::*", "nonblocking", WITHOUT_DRIVER),
@@ -164,8 +163,6 @@ const NOT_THERE: &[(&str, &str, &str)] = &[
 ];
 
 const BOUND_AT_CHECKOUT: &str = "that driver binds a handle where it is taken, not by its first statement; its own: nonblocking::outer";
-const TABLES: &str =
-    "texts are rewritten beneath both drivers by the same code; its own: nonblocking::tables";
 const PIPELINES: &str = "only PostgreSQL's protocol takes a statement before the last is answered";
 const WITHOUT_DRIVER: &str =
     "about the stack at each poll, read through the blocking driver; its own: nonblocking::*";

@@ -4,7 +4,7 @@ use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel_sharded::{Error, KeyspaceConfig, RuleSpec, Topology, TopologyBuilder};
 
-use super::world::{PARTS, World, key, notes, orders};
+use super::world::{PARTS, World, add, key, notes, orders};
 use super::{NAME, Sharded};
 use crate::support::ours;
 
@@ -54,16 +54,6 @@ fn split_again(world: &World) {
         .shards
         .reload_with(|_| next.accept_placement("orders"))
         .unwrap();
-}
-
-fn add(conn: &mut Sharded, id: i64, user: i64) -> QueryResult<usize> {
-    diesel::insert_into(orders::table)
-        .values((
-            orders::id.eq(id),
-            orders::user_id.eq(user),
-            orders::qty.eq(1),
-        ))
-        .execute(conn)
 }
 
 fn count(conn: &mut Sharded) -> QueryResult<i64> {

@@ -8,6 +8,7 @@ use super::backend::{Conn, Fleet, Manager, NAME, Pool, Pooled, Sharded, Visit};
 mod cache;
 mod differential;
 mod held;
+mod jobs;
 mod keys;
 mod names;
 mod new_rows;

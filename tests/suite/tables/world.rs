@@ -5,7 +5,7 @@ use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel_sharded::{KeyspaceConfig, RuleSpec};
 
-use super::{Conn, Fleet, Manager, NAME};
+use super::{Conn, Fleet, Manager, NAME, Sharded};
 
 diesel::table! {
     orders (id) {
@@ -106,6 +106,17 @@ impl World {
             }
         }
     }
+}
+
+/// A row of `orders`.
+pub(crate) fn add(conn: &mut Sharded, id: i64, user_id: i64) -> QueryResult<usize> {
+    diesel::insert_into(orders::table)
+        .values((
+            orders::id.eq(id),
+            orders::user_id.eq(user_id),
+            orders::qty.eq(1),
+        ))
+        .execute(conn)
 }
 
 /// The key with this spread on a shard.

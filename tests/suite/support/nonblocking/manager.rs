@@ -1,13 +1,15 @@
 //! The nonblocking manager whose every call waits.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::ops::Deref;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use diesel::{ConnectionResult, QueryResult};
 use diesel_sharded::nonblocking::{
-    self, AsyncNodeConnection, AsyncShardedConnectionManager, NodeInfo,
+    self, AsyncNodeConnection, AsyncShardedConnectionManager, NodeInfo, TablePlace,
 };
 use diesel_sharded::{
     Config, Error, KeyspaceConfig, PoolConfig, Route, ShardConfig, ShardName, ShardState, Startup,
@@ -278,6 +280,77 @@ impl<C: AsyncNodeConnection> Keyspace<C> {
     {
         TransactionBuilder::new(self.0.transaction_builder(key), &self.1)
     }
+}
+
+impl<C: AsyncNodeConnection> Keyspace<C> {
+    pub(crate) fn on_table<T, E>(
+        &self,
+        shard: impl AsRef<str>,
+        number: u32,
+        body: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E>
+    where
+        E: From<diesel::result::Error>,
+    {
+        let body = SendWrapper::new(body);
+        let scope = self
+            .0
+            .on_table(shard.as_ref(), number, async move || carry(body.take()()));
+        unpack(wait(scope))
+    }
+
+    pub(crate) fn on_table_of<T, E>(
+        &self,
+        table: &str,
+        shard: impl AsRef<str>,
+        number: u32,
+        body: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E>
+    where
+        E: From<diesel::result::Error>,
+    {
+        let body = SendWrapper::new(body);
+        let scope = self
+            .0
+            .on_table_of(table, shard.as_ref(), number, async move || {
+                carry(body.take()())
+            });
+        unpack(wait(scope))
+    }
+
+    pub(crate) fn for_each_table<T, E>(
+        &self,
+        table: impl AsRef<str>,
+        body: impl FnMut(&mut Sharded<C>, TablePlace) -> Result<T, E>,
+    ) -> Result<Vec<OfTable<T, E>>, Error>
+    where
+        E: From<diesel::result::Error>,
+    {
+        let body = SendWrapper::new(Rc::new(RefCell::new(body)));
+        let manager = self.1.clone();
+        let visits = self
+            .0
+            .for_each_table(table.as_ref(), async move |conn: &mut _, place| {
+                carry(lend(conn, &manager, |conn| {
+                    (*body.borrow_mut())(conn, place)
+                }))
+            });
+        let visited = wait(visits)?;
+        Ok(visited
+            .into_iter()
+            .map(|each| OfTable {
+                place: each.place,
+                result: unpack(each.result),
+            })
+            .collect())
+    }
+}
+
+/// What came of one table.
+#[derive(Debug)]
+pub(crate) struct OfTable<T, E> {
+    pub(crate) place: TablePlace,
+    pub(crate) result: Result<T, E>,
 }
 
 /// As the driver shows it: a test looks for passwords there.
