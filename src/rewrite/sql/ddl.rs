@@ -2,8 +2,9 @@
 //! those of the other physical tables.
 
 use sqlparser::ast::{
-    AlterTable, AlterTableOperation, ColumnDef, ColumnOption, ColumnOptionDef, CreateIndex,
-    CreateTable, CreateTableLikeKind, Ident, ObjectName, ObjectType, Statement, TableConstraint,
+    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption,
+    ColumnOptionDef, CreateIndex, CreateTable, CreateTableLikeKind, Ident, ObjectName, ObjectType,
+    Statement, TableConstraint,
 };
 
 #[cfg(feature = "migrations")]
@@ -15,12 +16,12 @@ use sqlparser::tokenizer::Token;
 use super::super::Dialect;
 #[cfg(feature = "migrations")]
 use super::super::TableSet;
-use super::Refusal;
 use super::resolver::Resolver;
 #[cfg(feature = "migrations")]
 use super::template::{Hole, Template};
 #[cfg(feature = "migrations")]
 use super::tokens::Tokens;
+use super::{Refusal, counters};
 
 /// Whether a statement defines data in a way that is understood here.
 pub(super) fn is_known(statement: &Statement) -> bool {
@@ -100,6 +101,7 @@ fn column_def(
             resolver.relation(&key.foreign_table, true)?;
         }
     }
+    counters::note(resolver, table, &column.name, counters::is_counted(column));
     Ok(())
 }
 
@@ -180,6 +182,23 @@ fn alter_table(resolver: &mut Resolver<'_, '_>, alter: &AlterTable) -> Result<()
             Op::AddColumn {
                 column_def: new, ..
             } => column_def(resolver, table, new)?,
+            Op::ModifyColumn {
+                col_name, options, ..
+            }
+            | Op::ChangeColumn {
+                new_name: col_name,
+                options,
+                ..
+            } => counters::note(
+                resolver,
+                table,
+                col_name,
+                options.iter().any(counters::is_counter),
+            ),
+            Op::AlterColumn {
+                column_name,
+                op: AlterColumnOperation::AddGenerated { .. },
+            } => counters::note(resolver, table, column_name, true),
             Op::DropConstraint { name, .. }
             | Op::DropForeignKey { name, .. }
             | Op::ValidateConstraint { name } => owned(resolver, table, Some(name))?,

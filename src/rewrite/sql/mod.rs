@@ -1,5 +1,6 @@
 //! From the text of a statement to its template.
 
+mod counters;
 mod ddl;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod invariant;

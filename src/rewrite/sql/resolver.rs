@@ -30,6 +30,8 @@ pub(super) struct Resolver<'a, 't> {
     /// The sharded tables of the statement.
     pub(super) used: Vec<usize>,
     pub(super) keys: Vec<KeyWrite>,
+    /// Columns that the database numbers, with the table of each.
+    pub(super) counters: Vec<(usize, Box<str>)>,
     /// Statements around this place that must not name a sharded table, and why.
     closed: Vec<Option<&'static str>>,
     /// Whether they define data: a name may be anything there.
@@ -56,6 +58,7 @@ impl<'a, 't> Resolver<'a, 't> {
             scopes: Scopes::new(set.dialect),
             used: Vec::new(),
             keys: Vec::new(),
+            counters: Vec::new(),
             closed: Vec::new(),
             defines: Vec::new(),
         }
@@ -94,11 +97,8 @@ impl Resolver<'_, '_> {
                 own,
             })
             .collect();
-        Ok(Analysis::Template(Template::new(
-            tokens.text,
-            holes,
-            self.keys,
-        )))
+        let template = Template::new(tokens.text, holes, self.keys);
+        Ok(Analysis::Template(template.with_counters(self.counters)))
     }
 
     /// What a name in the place of a table means. `target`: it is written to, so no common table

@@ -12,6 +12,8 @@ pub(crate) struct Template {
     keys: Vec<KeyWrite>,
     /// The sharded tables it names, each once.
     tables: Vec<usize>,
+    /// The columns of theirs that it has the database number, each table by a counter of its own.
+    counters: Vec<(usize, Box<str>)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,7 +102,21 @@ impl Template {
             pieces,
             keys,
             tables,
+            counters: Vec::new(),
         }
+    }
+
+    /// The same with the columns that the database numbers.
+    pub(super) fn with_counters(self, counters: Vec<(usize, Box<str>)>) -> Self {
+        Self { counters, ..self }
+    }
+
+    /// The columns that it has the database number, with the table of each.
+    #[cfg(feature = "migrations")]
+    pub(crate) fn counters(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.counters
+            .iter()
+            .map(|(table, column)| (*table, &**column))
     }
 
     /// The names of what the tables own, with the table of each.
@@ -131,6 +147,7 @@ impl Template {
             + self.pieces.len() * size_of::<Piece>()
             + self.pieces.iter().map(text).sum::<usize>()
             + self.keys.len() * size_of::<KeyWrite>()
+            + self.counters.len() * size_of::<(usize, Box<str>)>()
     }
 
     /// The text for the tables of a route; `Err` is a table for which the route has no number.
