@@ -11,7 +11,7 @@ use sqlparser::ast::{
 
 use super::resolver::Resolver;
 use super::template::Written;
-use super::writes::{Assigned, Target, assigned, is_key, written};
+use super::writes::{Assigned, Target, assigned, is_key, is_row_id, written};
 
 /// The shard key of a new row.
 pub(super) enum NewKey {
@@ -32,8 +32,13 @@ pub(super) fn keys(resolver: &Resolver<'_, '_>, target: &Target, insert: &Insert
             Assigned::Value(value) => NewKey::Written(value),
             Assigned::Same | Assigned::Inserted => NewKey::Written(Written::Other),
         }));
-    } else if insert.columns.is_empty() {
-        // Which column is at which place, only the server knows.
+    } else if insert.columns.is_empty()
+        || insert
+            .columns
+            .iter()
+            .any(|column| is_row_id(resolver, column) && !is_key(resolver, target, column))
+    {
+        // Which column is at which place, only the server knows; and which of two names of one column wins.
         keys.push(NewKey::Written(Written::Other));
     } else if let Some(place) = insert
         .columns
@@ -129,6 +134,14 @@ impl Rows<'_, '_, '_> {
                     meant.push(None);
                     continue;
                 };
+                if alias
+                    .as_ref()
+                    .is_some_and(|alias| !alias.columns.is_empty())
+                {
+                    // Its columns have other names, or one has that of another.
+                    meant.push(None);
+                    continue;
+                }
                 let shown = match alias {
                     Some(alias) => Some(&alias.name),
                     None => name.0.last().and_then(|part| part.as_ident()),
@@ -263,6 +276,7 @@ mod tests {
             "INSERT INTO orders (id, user_id) SELECT user_id, id FROM items",
             "INSERT INTO orders (id, user_id) SELECT items.id, user_id FROM items, users",
             "INSERT INTO orders (id, user_id) SELECT o.id, o.user_id FROM (SELECT 1 AS id, 2 AS user_id) o",
+            "INSERT INTO orders (id, user_id) SELECT i.id, i.user_id FROM items AS i (user_id, id)",
             "INSERT INTO orders (id, user_id) SELECT id, user_id FROM archive.items, items AS i WHERE user_id = 1",
             // It is NULL where there is no such row.
             "INSERT INTO orders (id, user_id) SELECT users.id, items.user_id FROM users LEFT JOIN items ON items.id = users.id",

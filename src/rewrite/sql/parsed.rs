@@ -47,7 +47,7 @@ fn resolve(set: &TableSet, tokens: &Tokens<'_>) -> Result<Analysis, Refusal> {
     let statements = Parser::new(parser_dialect(set.dialect))
         // The depth has been looked at.
         .with_recursion_limit(4 * MAX_DEPTH)
-        .with_tokens_with_locations(tokens.list.clone())
+        .with_tokens_with_locations(tokens.for_parser(set.dialect))
         .parse_statements()
         .map_err(|error| {
             Refusal::because(format!(

@@ -26,6 +26,8 @@ pub(super) struct Resolver<'a, 't> {
     owned: BTreeMap<usize, (usize, Option<String>)>,
     /// Tokens that bear the name and mean something else.
     settled: HashSet<usize>,
+    /// Those of them that stand in the place of a table.
+    others: HashSet<usize>,
     pub(super) scopes: Scopes,
     /// The sharded tables of the statement.
     pub(super) used: Vec<usize>,
@@ -55,6 +57,7 @@ impl<'a, 't> Resolver<'a, 't> {
             holes: BTreeMap::new(),
             owned: BTreeMap::new(),
             settled: HashSet::new(),
+            others: HashSet::new(),
             scopes: Scopes::new(set.dialect),
             used: Vec::new(),
             keys: Vec::new(),
@@ -78,6 +81,7 @@ impl Resolver<'_, '_> {
                 )));
             }
         }
+        self.refuse_misread()?;
         if self.holes.is_empty() {
             return Ok(Analysis::Untouched);
         }
@@ -99,6 +103,24 @@ impl Resolver<'_, '_> {
             .collect();
         let template = Template::new(tokens.text, holes, self.keys);
         Ok(Analysis::Template(template.with_counters(self.counters)))
+    }
+
+    /// Refuses a name that stands where every server looks for a table, and where the parser has seen none: it took the
+    /// word before it for something else, as in `SELECT note LIKE FROM orders`.
+    fn refuse_misread(&self) -> Result<(), Refusal> {
+        let misread = self.settled.iter().find(|at| {
+            !self.holes.contains_key(at)
+                && !self.others.contains(at)
+                && !self.tokens.is_period(self.tokens.after(**at))
+                && self.tokens.introduces_table(self.tokens.before(**at))
+        });
+        match misread {
+            None => Ok(()),
+            Some(at) => Err(Refusal::because(format!(
+                "{} stands where a table is named, and was not read as one",
+                &self.tokens.text[self.tokens.range(*at)]
+            ))),
+        }
     }
 
     /// What a name in the place of a table means. `target`: it is written to, so no common table
@@ -170,8 +192,9 @@ impl Resolver<'_, '_> {
             self.settle(part.as_ident().and_then(position));
         }
         let meaning = self.meaning(name, target)?;
-        if let Some(table) = meaning {
-            self.open(own, table)?;
+        match meaning {
+            Some(table) => self.open(own, table)?,
+            None => self.others.extend(position(own)),
         }
         Ok(meaning)
     }
@@ -407,7 +430,9 @@ impl Visitor for Resolver<'_, '_> {
             Statement::Merge(_) => Some("a MERGE cannot be checked: use INSERT .. ON CONFLICT"),
             _ => Some("it is of a kind that is not rewritten"),
         };
-        self.closed.push(closed);
+        // What is within is part of it: the body of a trigger, what is prepared.
+        let around = self.closed.last().copied().flatten();
+        self.closed.push(around.or(closed));
         self.defines.push(ddl::is_known(statement));
         flow(match statement {
             Statement::Insert(insert) => self.enter_insert(insert),

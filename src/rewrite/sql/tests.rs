@@ -61,6 +61,8 @@ fn refused(dialects: &[Dialect], text: &str) {
 
 use Dialect::{Mysql, Postgres, Sqlite};
 
+mod misread;
+
 #[test]
 fn every_place_of_a_table_and_every_qualifier() {
     for (text, expected) in [

@@ -38,6 +38,11 @@ impl<'t> Tokens<'t> {
             // Which servers run what is in it depends on their version.
             return Err(Refusal::because("it has an executable comment (/*! .. */)"));
         }
+        if set.dialect == Dialect::Mysql && has_doubtful_dashes(text) {
+            return Err(Refusal::because(
+                "it has two dashes before a character that makes a comment of them to the server alone, or to the parser alone",
+            ));
+        }
         let list = Tokenizer::new(parser_dialect(set.dialect), text)
             .tokenize_with_location()
             .map_err(|error| Refusal::because(format!("it cannot be cut into tokens ({error})")))?;
@@ -191,6 +196,58 @@ impl<'t> Tokens<'t> {
         matches!(self.list[position].token, Token::Whitespace(_))
     }
 
+    /// Whether every server takes what follows this token for a table, were it a name.
+    pub(super) fn introduces_table(&self, position: Option<usize>) -> bool {
+        use sqlparser::keywords::Keyword as K;
+        const INTRODUCING: [K; 9] = [
+            K::FROM,
+            K::JOIN,
+            K::INTO,
+            K::UPDATE,
+            K::TABLE,
+            K::ONLY,
+            K::IGNORE,
+            K::LOW_PRIORITY,
+            K::STRAIGHT_JOIN,
+        ];
+        position.is_some_and(|at| match &self.list[at].token {
+            Token::Word(word) => word.quote_style.is_none() && INTRODUCING.contains(&word.keyword),
+            _ => false,
+        })
+    }
+
+    /// The tokens for the parser: without words that it does not know and that name nothing. The others keep their
+    /// positions.
+    pub(super) fn for_parser(&self, dialect: Dialect) -> Vec<TokenWithSpan> {
+        let words: Vec<(usize, &str)> = (0..self.list.len())
+            .filter_map(|at| match &self.list[at].token {
+                Token::Whitespace(_) => None,
+                Token::Word(word) if word.quote_style.is_none() => Some((at, word.value.as_str())),
+                _ => Some((at, "")),
+            })
+            .collect();
+        let mut dropped = HashSet::new();
+        for (first, _) in words.iter().enumerate() {
+            for (before, unknown, after) in unknown_words(dialect) {
+                let phrase = before.iter().chain(*unknown).chain(*after);
+                let found = words.get(first..).unwrap_or_default().iter();
+                let matches = found
+                    .zip(phrase.clone())
+                    .filter(|((_, word), wanted)| word.eq_ignore_ascii_case(wanted))
+                    .count();
+                if matches == phrase.count() {
+                    let from = first + before.len();
+                    let unknown = &words[from..from + unknown.len()];
+                    dropped.extend(unknown.iter().map(|(at, _)| *at));
+                }
+            }
+        }
+        let kept = self.list.iter().enumerate();
+        kept.filter(|(at, _)| !dropped.contains(at))
+            .map(|(_, token)| token.clone())
+            .collect()
+    }
+
     pub(super) fn is_period(&self, position: Option<usize>) -> bool {
         position.is_some_and(|at| self.list[at].token == Token::Period)
     }
@@ -239,6 +296,41 @@ pub(super) fn may_be_name(token: &Token) -> bool {
         }
         _ => false,
     }
+}
+
+/// Words between others that change how rows are locked, compared or reported, and that the parser does not know.
+type UnknownWords = (
+    &'static [&'static str],
+    &'static [&'static str],
+    &'static [&'static str],
+);
+
+fn unknown_words(dialect: Dialect) -> &'static [UnknownWords] {
+    match dialect {
+        Dialect::Sqlite => &[],
+        Dialect::Postgres => &[
+            (&["for"], &["no", "key"], &["update"]),
+            (&["for"], &["key"], &["share"]),
+            (&["between"], &["symmetric"], &[]),
+        ],
+        Dialect::Mysql => &[
+            (&["update"], &["low_priority"], &[]),
+            (&["update"], &["ignore"], &[]),
+            (&["update"], &["low_priority", "ignore"], &[]),
+            (&[], &["lock", "in", "share", "mode"], &[]),
+        ],
+    }
+}
+
+/// Whether two dashes in a text of MySQL's stand before a character about which server and parser differ: to the server,
+/// a control character begins a comment as a blank does, and a blank of Unicode's does not.
+fn has_doubtful_dashes(text: &str) -> bool {
+    text.match_indices("--").any(|(at, dashes)| {
+        let next = text[at + dashes.len()..].chars().next();
+        next.is_some_and(|next| {
+            !matches!(next, ' ' | '\t' | '\n' | '\r') && (next.is_control() || next.is_whitespace())
+        })
+    })
 }
 
 /// Whether a statement with these first words has the server run a text of its own as code.

@@ -6,9 +6,10 @@
 
 use sqlparser::ast::{
     Assignment, AssignmentTarget, Expr, Ident, Insert, ObjectName, OnConflictAction, OnInsert,
-    SqliteOnConflict, TableFactor, UnaryOperator, Update, Value,
+    SqliteOnConflict, TableFactor, TableWithJoins, UnaryOperator, Update, Value,
 };
 
+use super::super::Dialect;
 use super::Refusal;
 use super::new_rows::{self, NewKey};
 use super::resolver::Resolver;
@@ -33,10 +34,11 @@ pub(super) enum Assigned {
 /// Collects the keys that an `UPDATE` writes.
 pub(super) fn of_update(resolver: &mut Resolver<'_, '_>, update: &Update) -> Result<(), Refusal> {
     let mut targets = Vec::new();
-    let joined = update.table.joins.iter().map(|join| &join.relation);
-    for factor in std::iter::once(&update.table.relation).chain(joined) {
+    let mut factors = Vec::new();
+    joined(&update.table, &mut factors);
+    for factor in &factors {
         if let TableFactor::Table { name, alias, .. } = factor
-            && let Some(table) = resolver.table_of(name, update.table.joins.is_empty())?
+            && let Some(table) = resolver.table_of(name, factors.len() == 1)?
             && let Some(last) = name.0.last().and_then(|part| part.as_ident())
         {
             let shown = alias.as_ref().map_or(last, |alias| &alias.name);
@@ -62,6 +64,19 @@ pub(super) fn of_update(resolver: &mut Resolver<'_, '_>, update: &Update) -> Res
         }
     }
     Ok(())
+}
+
+/// The tables of a join, those within parentheses too.
+fn joined<'a>(tables: &'a TableWithJoins, factors: &mut Vec<&'a TableFactor>) {
+    let joins = tables.joins.iter().map(|join| &join.relation);
+    for factor in std::iter::once(&tables.relation).chain(joins) {
+        match factor {
+            TableFactor::NestedJoin {
+                table_with_joins, ..
+            } => joined(table_with_joins, factors),
+            other => factors.push(other),
+        }
+    }
 }
 
 /// Collects the keys that an `INSERT` or `REPLACE` writes, those of its `ON CONFLICT` included.
@@ -152,9 +167,14 @@ pub(super) fn assigned(
             AssignmentTarget::ColumnName(column) => {
                 if is_key(resolver, target, column) {
                     values.push((value_of(resolver, target, &assignment.value), target.table));
+                } else if is_row_id(resolver, column) {
+                    values.push((Assigned::Value(Written::Other), target.table));
                 }
             }
             AssignmentTarget::Tuple(columns) => {
+                if columns.iter().any(|column| is_row_id(resolver, column)) {
+                    values.push((Assigned::Value(Written::Other), target.table));
+                }
                 let Some(place) = columns
                     .iter()
                     .position(|column| is_key(resolver, target, column))
@@ -172,6 +192,18 @@ pub(super) fn assigned(
         }
     }
     values
+}
+
+/// Whether a column is SQLite's number of the row, which is the key itself where that is the `INTEGER PRIMARY KEY`.
+/// Its third name, `oid`, is one that tables do give to a column of their own.
+pub(super) fn is_row_id(resolver: &Resolver<'_, '_>, column: &ObjectName) -> bool {
+    let last = column.0.last().and_then(|part| part.as_ident());
+    resolver.set.dialect == Dialect::Sqlite
+        && last.is_some_and(|ident| {
+            ["rowid", "_rowid_"]
+                .iter()
+                .any(|name| ident.value.eq_ignore_ascii_case(name))
+        })
 }
 
 pub(super) fn is_key(resolver: &Resolver<'_, '_>, target: &Target, column: &ObjectName) -> bool {

@@ -1,0 +1,179 @@
+//! Texts that a server reads otherwise than the parser does.
+
+use super::{ALL, Mysql, Postgres, Sqlite, becomes, refused, stays};
+
+#[test]
+fn a_name_where_a_table_is_looked_for_is_never_taken_for_another_thing() {
+    // The word before FROM is a label to the server, and an operator to the parser.
+    for text in [
+        "SELECT note AS v, note LIKE FROM orders",
+        "SELECT note AS v, note ILIKE FROM orders",
+        "SELECT note AS v, note COLLATE FROM orders",
+        "SELECT note AS v, note AND FROM orders",
+        "SELECT note AS v, note XOR FROM orders",
+        "SELECT note AS v, note RLIKE FROM orders",
+        "SELECT note AS v, note OVERLAPS FROM orders",
+        "INSERT INTO users (id, user_id) SELECT 500, 1 LIKE FROM orders",
+        "SELECT note LIKE FROM users JOIN orders ON true",
+    ] {
+        refused(&ALL, text);
+    }
+    for text in [
+        "SELECT note AS v FROM (TABLE orders) t",
+        "SELECT note AS v FROM (TABLE orders) AS t",
+        "WITH x AS (TABLE orders) SELECT note AS v FROM x",
+        "TABLE orders",
+        "SELECT 1 UNION TABLE orders",
+    ] {
+        refused(&ALL, text);
+    }
+}
+
+#[test]
+fn columns_and_aliases_of_that_name_are_still_what_they_are() {
+    stays(
+        &ALL,
+        "SELECT orders FROM notes WHERE orders > 1 ORDER BY orders",
+    );
+    stays(&ALL, "SELECT orders.id FROM users orders");
+    stays(
+        &ALL,
+        "SELECT orders.id FROM users AS orders JOIN notes ON orders.id = notes.id",
+    );
+    stays(
+        &ALL,
+        "WITH orders AS (SELECT 1 AS id) SELECT id FROM orders",
+    );
+    becomes(
+        &[Postgres, Mysql],
+        "SELECT extract(year FROM orders.made) FROM orders",
+        "SELECT extract(year FROM orders_3.made) FROM orders_3",
+    );
+}
+
+#[test]
+fn words_that_the_parser_does_not_know_are_read_over() {
+    for (text, expected) in [
+        (
+            "UPDATE IGNORE orders SET qty = 5",
+            "UPDATE IGNORE orders_3 SET qty = 5",
+        ),
+        (
+            "update low_priority ignore orders set qty = orders.qty + 5",
+            "update low_priority ignore orders_3 set qty = orders_3.qty + 5",
+        ),
+        (
+            "UPDATE /* x */ LOW_PRIORITY orders JOIN users ON 1 = 1 SET orders.qty = 77",
+            "UPDATE /* x */ LOW_PRIORITY orders_3 JOIN users ON 1 = 1 SET orders_3.qty = 77",
+        ),
+        (
+            "SELECT orders.id FROM orders WHERE orders.id = 1 LOCK IN SHARE MODE",
+            "SELECT orders_3.id FROM orders_3 WHERE orders_3.id = 1 LOCK IN SHARE MODE",
+        ),
+    ] {
+        becomes(&[Mysql], text, expected);
+    }
+    for (text, expected) in [
+        (
+            "SELECT o.id FROM orders AS o FOR NO KEY UPDATE",
+            "SELECT o.id FROM orders_3 AS o FOR NO KEY UPDATE",
+        ),
+        (
+            "SELECT orders.id FROM orders, users FOR KEY SHARE OF orders SKIP LOCKED",
+            "SELECT orders_3.id FROM orders_3, users FOR KEY SHARE OF orders_3 SKIP LOCKED",
+        ),
+        (
+            "SELECT id FROM orders WHERE orders.qty BETWEEN SYMMETRIC 5 AND 1",
+            "SELECT id FROM orders_3 WHERE orders_3.qty BETWEEN SYMMETRIC 5 AND 1",
+        ),
+    ] {
+        becomes(&[Postgres], text, expected);
+    }
+    // Of their own backend alone.
+    refused(&[Sqlite, Postgres], "UPDATE IGNORE orders SET qty = 5");
+}
+
+#[test]
+fn statements_within_what_is_not_rewritten_are_not_rewritten_either() {
+    for text in [
+        "PREPARE p AS DELETE FROM orders",
+        "PREPARE p AS SELECT id FROM orders",
+        "CREATE RULE r AS ON INSERT TO users DO ALSO DELETE FROM orders",
+        "CREATE FUNCTION f() RETURNS void LANGUAGE sql BEGIN ATOMIC DELETE FROM orders; END",
+        "COPY (DELETE FROM orders RETURNING *) TO STDOUT",
+        "COPY (SELECT id FROM orders) TO STDOUT",
+        "DECLARE c CURSOR FOR SELECT id FROM orders",
+        "CREATE VIEW v AS SELECT id FROM orders",
+    ] {
+        refused(&[Postgres], text);
+    }
+    let trigger = "CREATE TRIGGER tr AFTER INSERT ON users BEGIN DELETE FROM orders; END";
+    refused(&[Sqlite], trigger);
+    for text in [
+        "CREATE TRIGGER tr AFTER INSERT ON users FOR EACH ROW BEGIN DELETE FROM orders; END",
+        "CREATE TRIGGER tr AFTER INSERT ON users FOR EACH ROW DELETE FROM orders",
+        "IF 1 = 1 THEN DELETE FROM orders; END IF",
+        "CREATE PROCEDURE p() BEGIN DELETE FROM orders; END",
+    ] {
+        refused(&[Mysql], text);
+    }
+    // An EXPLAIN runs what is within, and a common table expression may change rows.
+    becomes(
+        &[Postgres],
+        "EXPLAIN ANALYZE DELETE FROM orders",
+        "EXPLAIN ANALYZE DELETE FROM orders_3",
+    );
+    becomes(
+        &[Postgres],
+        "WITH gone AS (DELETE FROM orders RETURNING id) SELECT id FROM gone",
+        "WITH gone AS (DELETE FROM orders_3 RETURNING id) SELECT id FROM gone",
+    );
+}
+
+#[test]
+fn keys_are_found_in_joins_within_parentheses_and_behind_sqlites_other_names() {
+    use super::super::super::Dialect;
+    use super::super::{Analysis, Origin, Refusal, Written, analyze};
+    let keys =
+        |dialect: Dialect, text: &str| match analyze(&super::set(dialect), text, Origin::Anyone)? {
+            Analysis::Untouched => panic!("{text} names no table"),
+            Analysis::Template(template) => Ok(template
+                .keys()
+                .iter()
+                .map(|key| key.value.clone())
+                .collect::<Vec<_>>()),
+        };
+    for text in [
+        "UPDATE (users JOIN orders ON 1 = 1) SET orders.user_id = 7",
+        "UPDATE users JOIN (orders JOIN items ON 1 = 1) ON 1 = 1 SET orders.user_id = 7",
+        "UPDATE ((users JOIN orders)) JOIN items SET orders.user_id = 7",
+    ] {
+        assert_eq!(keys(Mysql, text), Ok(vec![Written::Integer(7)]), "{text}");
+    }
+    for text in [
+        "UPDATE orders SET rowid = 7",
+        "UPDATE orders SET _ROWID_ = 7 WHERE id = 1",
+        "UPDATE orders SET (qty, rowid) = (1, 7)",
+    ] {
+        assert_eq!(
+            keys(Sqlite, text),
+            Err(Refusal::KeyExpression { table: 0 }),
+            "{text}"
+        );
+        assert_eq!(keys(Postgres, text), Ok(Vec::new()), "{text}");
+    }
+    let text = "INSERT INTO orders (user_id, rowid) VALUES (3, 7)";
+    assert_eq!(keys(Sqlite, text), Ok(vec![Written::Other]));
+    assert_eq!(keys(Postgres, text), Ok(vec![Written::Integer(3)]));
+}
+
+#[test]
+fn two_dashes_begin_a_comment_only_where_everybody_says_so() {
+    refused(&[Mysql], "SELECT note AS v --\u{1}'\n FROM orders -- '");
+    refused(&[Mysql], "SELECT note AS v --\u{a0}'\n FROM orders -- '");
+    becomes(
+        &[Mysql],
+        "SELECT note -- orders\n FROM orders --\torders",
+        "SELECT note -- orders\n FROM orders_3 --\torders",
+    );
+}
