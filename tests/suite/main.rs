@@ -105,6 +105,7 @@ mod sqlite {
         sqlite_own: "sqlite_own.rs",
         surface_returning: "surface_returning.rs",
         surface_sqlite: "surface_sqlite.rs",
+        tables_mutated: "tables/mutated.rs",
         tables_returning: "tables/returning.rs",
     }
 }
@@ -130,6 +131,7 @@ mod postgres {
         surface_postgres: "surface_postgres.rs",
         surface_returning: "surface_returning.rs",
         tables_postgres: "tables/postgres.rs",
+        tables_mutated: "tables/mutated.rs",
         tables_returning: "tables/returning.rs",
     }
 }
