@@ -252,7 +252,7 @@ fn used_pairs(shard: &System, table: &System) -> Option<(u32, u32, u64)> {
         // Java's hash of an `Integer` is itself, and without its sign a negative number agrees with the
         // other remainder's negative: where that is itself, it has been counted.
         (Number, JavaHash(Integer)) | (JavaHash(Integer), Number) => {
-            2 * common - if common % 2 == 0 { 2 } else { 1 }
+            2 * common - if common.is_multiple_of(2) { 2 } else { 1 }
         }
         (PositiveNumber, JavaHash(Integer)) | (JavaHash(Integer), PositiveNumber) => common,
         // Both are the number itself where it is positive, and of a negative one its size, or one less.

@@ -90,9 +90,9 @@ fn odd_primes(mut number: u64) -> Vec<u64> {
     number >>= number.trailing_zeros();
     let mut divisor = 3;
     while divisor * divisor <= number {
-        if number % divisor == 0 {
+        if number.is_multiple_of(divisor) {
             primes.push(divisor);
-            while number % divisor == 0 {
+            while number.is_multiple_of(divisor) {
                 number /= divisor;
             }
         }
