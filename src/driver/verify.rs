@@ -149,7 +149,7 @@ impl Plan {
         let key = entry.rule.key_type();
         if let KeyType::Composite(_) = key {
             return Err(refuse(format!(
-                "its keys are composite ({key}), and a declared table has one `key_column`, which does not hold the whole key: it cannot be verified; write the key columns of one shard's rows into a CSV file, and `diesel-sharded skew {} --keys FILE --column A --column B` says on which shards they belong",
+                "its keys are composite, {key}, and a declared table has one `key_column`, which does not hold the whole key: it cannot be verified; write the key columns of one shard's rows into a CSV file, and `diesel-sharded skew {} --keys FILE --column A --column B` says on which shards they belong",
                 entry.name
             )));
         }

@@ -144,4 +144,19 @@ fn composite_keys_are_refused_with_what_to_do() {
     let stage = Stage::new(&config.replace("algorithm", "key = [\"text\", \"integer\"]\nalgorithm"));
     let output = stage.run(&["verify", "orders"]).exits(2);
     assert!(output.stderr.contains("skew orders --keys FILE --column A --column B"), "{output:#?}");
+
+    // Where all keyspaces are asked for, the others are verified.
+    let (fleet, config) = fleet(MODULO);
+    let composite = "[keyspaces.accounts]\nshards = [\"a\", \"b\"]\nkey = [\"text\", \"integer\"]\ntables = { accounts = { key_column = \"id\" } }\n";
+    let stage = Stage::new(&format!("{config}{composite}"));
+    let well = stage.run(&["verify"]).exits(2);
+    run(&fleet, "b", "INSERT INTO orders VALUES (2)");
+    let found = stage.run(&["verify"]).exits(3);
+    for output in [well, found] {
+        assert!(output.stdout.contains("keyspace orders: "), "{output:#?}");
+        assert!(
+            output.stderr.contains("its keys are composite, (text, integer), and"),
+            "{output:#?}"
+        );
+    }
 }

@@ -122,15 +122,22 @@ pub(crate) fn run(args: &Args, context: &Context) -> CommandResult {
             "no keyspace declares tables: say in `tables` which there are, and their key columns",
         ));
     }
-    let mut worst = Exit::Done;
+    let (mut worst, mut refused) = (Exit::Done, None);
     for keyspace in &keyspaces {
-        let exit = whole(
+        let exit = match whole(
             &topology,
             keyspace,
             &options,
             args.resume.as_deref(),
             context,
-        )?;
+        ) {
+            // Where all are asked for, one that cannot be verified does not keep the others from it.
+            Err(failure) if args.keyspace.is_none() && failure.exit() == Exit::Usage => {
+                refused.get_or_insert(failure);
+                continue;
+            }
+            exit => exit?,
+        };
         // A shard that could not be read weighs more than what the others have shown.
         worst = match (worst, exit) {
             (Exit::ShardFailed, _) | (_, Exit::ShardFailed) => Exit::ShardFailed,
@@ -138,7 +145,14 @@ pub(crate) fn run(args: &Args, context: &Context) -> CommandResult {
             _ => Exit::Done,
         };
     }
-    Ok(worst)
+    match refused {
+        Some(failure) if worst == Exit::Done => Err(failure),
+        Some(failure) => {
+            context.output().error(failure);
+            Ok(worst)
+        }
+        None => Ok(worst),
+    }
 }
 
 fn with_tables(topology: &Topology) -> Result<Vec<String>, Failure> {
