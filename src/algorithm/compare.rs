@@ -1,7 +1,9 @@
 //! What a change of a rule moves, where that can be said without looking at keys.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::list::List;
+use super::point::Point;
 use super::prune;
 use super::rule::{Algorithm, Rule};
 use crate::name::ShardName;
@@ -16,10 +18,12 @@ pub(crate) type Way = (Option<ShardName>, Option<ShardName>);
 /// Parts of the keys and their owners before and after a change.
 #[derive(Clone, Debug)]
 pub(crate) struct Compared {
-    /// What the parts are: buckets, ranges of keys, periods.
+    /// What one part is: a bucket, a range of keys, a period, a listed key.
     pub(crate) unit: &'static str,
     /// Whether all parts hold equally many keys.
     pub(crate) even: bool,
+    /// What is to be said of keys that are in no part.
+    pub(crate) note: Option<&'static str>,
     pub(crate) parts: u64,
     /// How many parts go which way, and the first of them by name.
     pub(crate) ways: BTreeMap<Way, (u64, Vec<String>)>,
@@ -30,6 +34,7 @@ impl Compared {
         Self {
             unit,
             even,
+            note: None,
             parts: 0,
             ways: BTreeMap::new(),
         }
@@ -62,7 +67,7 @@ impl Rule {
                 if common > MOST_BUCKETS {
                     return None;
                 }
-                let mut compared = Compared::new("buckets", true);
+                let mut compared = Compared::new("bucket", true);
                 let mut runs: Vec<(Way, std::ops::Range<u64>)> = Vec::new();
                 for bucket in 0..common {
                     let way = (
@@ -85,7 +90,7 @@ impl Rule {
                 Some(compared)
             }
             (Algorithm::Range(a), Algorithm::Range(b)) => {
-                let mut compared = Compared::new("ranges of keys", false);
+                let mut compared = Compared::new("range of keys", false);
                 for (from, until, old) in a.segments() {
                     for (low, high, owner) in b.segments() {
                         // `None` is the low end as a start, and the high end as an end.
@@ -124,14 +129,44 @@ impl Rule {
                 for (label, shard) in b.owned() {
                     periods.entry(label).or_default().1 = new_shard(shard);
                 }
-                let mut compared = Compared::new("periods", false);
+                let mut compared = Compared::new("period", false);
                 for (label, way) in periods {
                     compared.add(way, || a.digits(label));
                 }
                 Some(compared)
             }
+            (Algorithm::List(a), Algorithm::List(b)) => {
+                Some(self.compare_lists(new, &[a, b], None))
+            }
+            (Algorithm::List(a), _) => {
+                let note = "other keys had no place before";
+                Some(self.compare_lists(new, &[a], Some(note)))
+            }
+            (_, Algorithm::List(b)) => {
+                let note = "other keys have no place any more";
+                Some(self.compare_lists(new, &[b], Some(note)))
+            }
             _ => None,
         }
+    }
+
+    /// Each key that one of the lists has, by where the two rules place it.
+    fn compare_lists(&self, new: &Self, lists: &[&List], note: Option<&'static str>) -> Compared {
+        let points: BTreeSet<&Point> = lists
+            .iter()
+            .flat_map(|list| list.entries())
+            .map(|entry| &entry.point)
+            .collect();
+        let mut compared = Compared::new("listed key", true);
+        compared.note = note;
+        for point in points {
+            let Some(key) = prune::key_of(point, self.key) else {
+                continue;
+            };
+            let shard = |rule: &Self| rule.place(&key).ok().map(|placement| placement.shard());
+            compared.add((shard(self), shard(new)), || key.to_string());
+        }
+        compared
     }
 
     /// The share of all keys that each shard is to have, in the order of the list; `None` where that

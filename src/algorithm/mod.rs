@@ -32,6 +32,7 @@ mod sorted_hashes;
 mod spec;
 #[cfg(test)]
 mod tests;
+mod words;
 
 pub(crate) use compare::Compared;
 pub use compat::{CompatRange, CompatSpec, JavaType, Layout, System};
@@ -54,3 +55,4 @@ pub(crate) use rule::Rule;
 #[cfg(feature = "config")]
 pub(crate) use spec::DEFAULT_POINTS;
 pub use spec::{AlgorithmSpec, RangeSpec, RuleSpec};
+pub(crate) use words::{counted, percent};

@@ -84,21 +84,12 @@ pub fn ping_node<C: NodeConnection>(
 }
 
 fn ask<C: NodeConnection>(snapshot: &Snapshot, spec: &NodeSpec) -> Result<NodeAnswer, Error> {
-    if let Some(file) = spec.url.sqlite_file()
-        && !file.exists()
-    {
-        return Err(unavailable(
-            spec,
-            UnavailableCause::Unreachable,
-            "there is no such file; the first migration or connection makes it".to_owned(),
-        ));
-    }
     let failed = |error: diesel::result::Error| {
         let text = spec.url.scrub(&error.to_string());
         unavailable(spec, UnavailableCause::Other, text)
     };
     let begun = Instant::now();
-    let mut conn: C = connect(spec)?;
+    let mut conn: C = connect_existing(spec)?;
     let connect = begun.elapsed();
     let begun = Instant::now();
     conn.batch_execute("SELECT 1").map_err(failed)?;
@@ -111,6 +102,20 @@ fn ask<C: NodeConnection>(snapshot: &Snapshot, spec: &NodeSpec) -> Result<NodeAn
         latency,
         server,
     })
+}
+
+/// The same for those who only look: a SQLite file that is not there is not made.
+pub(crate) fn connect_existing<C: NodeConnection>(spec: &NodeSpec) -> Result<C, Error> {
+    if let Some(file) = spec.url.sqlite_file()
+        && !file.exists()
+    {
+        return Err(unavailable(
+            spec,
+            UnavailableCause::Unreachable,
+            "there is no such file; the first migration or connection makes it".to_owned(),
+        ));
+    }
+    connect(spec)
 }
 
 /// Connects to one node past all pools.

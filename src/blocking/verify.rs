@@ -1,20 +1,24 @@
 //! Reads the keys of every row and says which rows are not where the rule places them.
 
+mod find;
+mod session;
+
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::backend::NodeConnection;
-use super::direct::connect_node;
 use crate::driver::verify::{
-    FindingKind, KeyPlaces, Plan, RawKey, RowsFound, ScannedKey, TableCheck, TableJob, Tail,
-    VerifyOptions, VerifyProgress, VerifyReport, VerifyState, sql,
+    FindingKind, Plan, RawKey, TableCheck, TableJob, Tail, VerifyOptions, VerifyProgress,
+    VerifyReport, VerifyState, sql,
 };
 use crate::error::Error;
-use crate::key::{ShardKey, ToShardKey};
-use crate::name::{Role, ShardName};
-use crate::topology::{NodeDescription, Topology, UrlKind};
+use crate::name::ShardName;
+use crate::topology::{NodeDescription, Topology};
+use session::{Session, primaries, told};
+
+pub use find::find_key;
 
 /// Reads the key of every row of a keyspace, in key order, and lists the rows that are not where the
 /// rule places them, keys that are in two places, and rows without a key.
@@ -87,134 +91,6 @@ pub fn verify<C: NodeConnection>(
     let mut report = shared.into_report(&plan);
     look_at_home::<C>(&plan, &nodes, &mut report);
     Ok(report)
-}
-
-/// Where the rows with one key really are, on any shard of the keyspace and in any of its tables,
-/// beside where they belong. Nothing is written.
-///
-/// # Errors
-///
-/// Those of [`locate`](Topology::locate) and of [`verify`].
-pub fn find_key<C: NodeConnection>(
-    topology: &Topology,
-    keyspace: &str,
-    key: &ShardKey<'_>,
-    options: &VerifyOptions,
-) -> Result<KeyPlaces, Error> {
-    let plan = Plan::new(topology, keyspace, options)?;
-    let home = plan.keyspace.locate(key)?;
-    let tables = plan.keyspace.tables_of(home);
-    let nodes = primaries(topology);
-    let mut places = KeyPlaces {
-        key: key.to_shard_key().to_string(),
-        home: home.shard(),
-        found: Vec::new(),
-        failed: Vec::new(),
-    };
-    for jobs in &plan.jobs {
-        let Some(first) = jobs.first() else { continue };
-        let asked = Session::<C>::open(&nodes, first.shard).and_then(|mut session| {
-            for job in jobs {
-                let rows = session.rows_with_key(&plan, job, key)?;
-                if rows > 0 {
-                    let at_home = job.shard == home.shard()
-                        && tables.iter().any(|(_, physical)| *physical == job.physical);
-                    places.found.push(RowsFound {
-                        shard: job.shard,
-                        table: job.physical.clone(),
-                        rows,
-                        at_home,
-                    });
-                }
-            }
-            Ok(())
-        });
-        if let Err(error) = asked {
-            places.failed.push((first.shard.to_string(), told(&error)));
-        }
-    }
-    Ok(places)
-}
-
-fn primaries(topology: &Topology) -> BTreeMap<ShardName, NodeDescription> {
-    let nodes = topology.nodes().into_iter();
-    let primaries = nodes.filter(|node| node.role == Role::Primary);
-    primaries.map(|node| (node.shard, node)).collect()
-}
-
-/// A connection of a shard that refuses to write.
-struct Session<C> {
-    conn: C,
-    kind: UrlKind,
-    shard: ShardName,
-}
-
-impl<C: NodeConnection> Session<C> {
-    fn open(nodes: &BTreeMap<ShardName, NodeDescription>, shard: ShardName) -> Result<Self, Error> {
-        let Some(node) = nodes.get(&shard) else {
-            return Err(Error::UnknownShard {
-                shard: shard.to_string(),
-                known: nodes.keys().copied().collect(),
-                nearest: None,
-            });
-        };
-        let mut conn: C = connect_node(node)?;
-        let kind = conn.kind();
-        let session = |conn: &mut C| conn.batch_execute(sql::read_only(kind));
-        session(&mut conn).map_err(|source| Error::Database {
-            shard: Some(shard),
-            source,
-        })?;
-        Ok(Self { conn, kind, shard })
-    }
-
-    fn scan(
-        &mut self,
-        text: &str,
-        numbers: bool,
-        each: &mut dyn FnMut(ScannedKey<'_>),
-    ) -> Result<(), Error> {
-        let scanned = self.conn.scan_keys(text, numbers, each);
-        scanned.map_err(|source| Error::Database {
-            shard: Some(self.shard),
-            source,
-        })
-    }
-
-    fn number(&mut self, text: &str) -> Result<u64, Error> {
-        let mut found = 0;
-        self.scan(text, true, &mut |key| {
-            if let ScannedKey::Number(number) = key {
-                found = u64::try_from(number).unwrap_or(0);
-            }
-        })?;
-        Ok(found)
-    }
-
-    fn is_there(&mut self, table: &str) -> Result<bool, Error> {
-        let text = sql::exists(self.kind, table);
-        Ok(self.number(&text)? > 0)
-    }
-
-    /// How many rows of a table have a key; the database's own equality decides first, ours then.
-    fn rows_with_key(
-        &mut self,
-        plan: &Plan,
-        job: &TableJob,
-        key: &ShardKey<'_>,
-    ) -> Result<u64, Error> {
-        if !self.is_there(&job.physical)? {
-            return Ok(0);
-        }
-        let mut rows = 0;
-        for raw in sql::forms(self.kind, key) {
-            let text = sql::equal(self.kind, plan.key, (&job.physical, &job.key_column), &raw);
-            self.scan(&text, sql::as_numbers(self.kind, plan.key), &mut |_| {
-                rows += 1
-            })?;
-        }
-        Ok(rows)
-    }
 }
 
 /// What all threads write into.
@@ -311,20 +187,6 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// An error and its cause in one line, for the report.
-fn told(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut next = std::error::Error::source(error);
-    while let Some(cause) = next {
-        let said = cause.to_string();
-        if !text.contains(&said) {
-            text = format!("{text}: {said}");
-        }
-        next = cause.source();
-    }
-    text
-}
-
 fn shard<C: NodeConnection>(
     plan: &Plan,
     jobs: &[TableJob],
@@ -354,7 +216,7 @@ fn table<C: NodeConnection>(
     let mut check = TableCheck::new(plan, job, options.keep);
     if !session.is_there(&job.physical)? {
         if job.expected {
-            check.without_key(FindingKind::MissingTable, 0);
+            check.missing_table();
         }
         shared.page(job, 0, &mut check, None);
         return Ok(());
@@ -372,13 +234,14 @@ fn table<C: NodeConnection>(
         if nulls > 0 {
             check.without_key(FindingKind::NullKey, nulls);
         }
-        if let Some(text) = sql::others(kind, plan.key, at) {
-            let others = session.number(&text)?;
-            if others > 0 {
-                check.without_key(FindingKind::Unreadable, others);
-            }
+        let others = match sql::others(kind, plan.key, at) {
+            Some(text) => session.number(&text)?,
+            None => 0,
+        };
+        if others > 0 {
+            check.without_key(FindingKind::Unreadable, others);
         }
-        shared.with(|found| found.report.rows += nulls);
+        shared.with(|found| found.report.rows += nulls + others);
     }
     loop {
         let text = sql::page(kind, plan.key, at, after.as_deref(), options.page);

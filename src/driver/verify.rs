@@ -148,10 +148,10 @@ impl Plan {
         };
         let key = entry.rule.key_type();
         if let KeyType::Composite(_) = key {
-            return Err(refuse(
-                "its keys are composite, and a declared table has one key column: it cannot be verified"
-                    .to_owned(),
-            ));
+            return Err(refuse(format!(
+                "its keys are composite, {key}, and a declared table has one `key_column`, which does not hold the whole key: it cannot be verified; write the key columns of one shard's rows into a CSV file, and `diesel-sharded skew {} --keys FILE --column A --column B` says on which shards they belong",
+                entry.name
+            )));
         }
         let wanted: Vec<usize> = (0..entry.tables.len())
             .filter(|at| match &options.table {

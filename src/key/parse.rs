@@ -22,7 +22,7 @@ impl KeyType {
     /// | `bytes` | hexadecimal digits, `0x` before them where it is wanted: `0xdeadbeef` |
     /// | `date` | `2024-02-29` |
     /// | `timestamp` | RFC 3339 with its offset: `2024-02-29T12:30:00.000001Z` |
-    /// | composite | its parts, separated by commas; one that holds a comma or begins with a quotation mark is quoted: `"a, b",17` |
+    /// | composite | its parts, separated by commas: `acme,17`; one that holds a comma or begins with a quotation mark is quoted as in a CSV file: `"a, b",17`, `"say ""hi""",17`; parentheses around all of it and blanks behind its commas are those of its printed form: `("a, b", 17)` |
     ///
     /// ```
     /// use diesel_sharded::{KeyType, ToShardKey};
@@ -107,7 +107,15 @@ fn timestamp(text: &str) -> Option<ShardKey<'static>> {
 
 /// `None` where the text has another number of parts.
 fn composite(text: &str, types: CompositeType) -> Result<Option<ShardKey<'static>>, ParseKeyError> {
-    let fields = fields(text).filter(|fields| fields.len() == types.parts().count());
+    // Blanks belong to a text, unless the key is written as it is printed.
+    let (text, blanks) = match text
+        .strip_prefix('(')
+        .and_then(|text| text.strip_suffix(')'))
+    {
+        Some(inner) => (inner, true),
+        None => (text, false),
+    };
+    let fields = fields(text, blanks).filter(|fields| fields.len() == types.parts().count());
     let Some(fields) = fields else {
         return Ok(None);
     };
@@ -116,8 +124,9 @@ fn composite(text: &str, types: CompositeType) -> Result<Option<ShardKey<'static
     Ok(Some(ShardKey::Composite(parts.collect::<Result<_, _>>()?)))
 }
 
-/// Splits at commas, outside of quotation marks; a doubled one inside stands for itself.
-fn fields(text: &str) -> Option<Vec<String>> {
+/// Splits at commas, outside of quotation marks; a doubled one inside stands for itself. Where `blanks`
+/// mean nothing, those behind a comma are left out.
+fn fields(text: &str, blanks: bool) -> Option<Vec<String>> {
     let mut fields = Vec::new();
     let mut rest = text;
     loop {
@@ -130,6 +139,7 @@ fn fields(text: &str) -> Option<Vec<String>> {
         };
         fields.push(field);
         match after.strip_prefix(',') {
+            Some(next) if blanks => rest = next.trim_start_matches(' '),
             Some(next) => rest = next,
             None => return after.is_empty().then_some(fields),
         }
@@ -275,6 +285,12 @@ mod tests {
             ("\"a,b\",2", "a,b", 2),
             ("\"say \"\"hi\"\"\",3", "say \"hi\"", 3),
             ("ä b,4", "ä b", 4),
+            ("(\"a,b\", 7)", "a,b", 7),
+            ("(a,7)", "a", 7),
+            ("(\"(a)\",-7)", "(a)", -7),
+            ("(a,7", "(a", 7),
+            ("\" a\",7", " a", 7),
+            (" a,7", " a", 7),
         ] {
             let key = ShardKey::Composite(vec![
                 ShardKey::Text(first.into()),
@@ -282,7 +298,9 @@ mod tests {
             ]);
             assert_eq!(types.parse_key(text), Ok(key), "{text}");
         }
-        for text in ["", "a", "a,1,2", "a,b", "\"a,1", "\"a\"b,1"] {
+        for text in [
+            "", "a", "a,1,2", "a,b", "\"a,1", "\"a\"b,1", "a, 1", "()", "((a,1))", "a,1)",
+        ] {
             assert!(types.parse_key(text).is_err(), "{text}");
         }
     }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::Topology;
 use super::snapshot::KeyspaceEntry;
-use crate::algorithm::Compared;
+use crate::algorithm::{Compared, counted, percent};
 use crate::error::Error;
 use crate::key::{KeyType, ShardKey, ToShardKey};
 
@@ -29,6 +29,9 @@ pub struct PlacementDiff {
     /// The share that stays on its shard and changes its table there; 0 where only owners were
     /// compared.
     pub changes_table: f64,
+    /// How many keys of the sample, null ones too, have a place in neither rule; they are no part of
+    /// what was compared.
+    pub unplaced: u64,
     /// From where to where, the largest first.
     pub moves: Vec<Move>,
     /// Tables whose parts are others now.
@@ -56,24 +59,28 @@ impl fmt::Display for PlacementDiff {
         let how = if self.exact { "exactly" } else { "measured" };
         write!(
             f,
-            "keyspace {}: {:.2} % of {} move to another shard, {how}",
+            "keyspace {}: {} % of {} move to another shard, {how}",
             self.keyspace,
-            self.moved * 100.0,
+            percent(self.moved),
             self.basis
         )?;
         if self.changes_table > 0.0 {
-            let share = self.changes_table * 100.0;
-            write!(f, "; {share:.2} % change their table on the same shard")?;
+            let share = percent(self.changes_table);
+            write!(f, "; {share} % change their table on the same shard")?;
+        }
+        if self.unplaced > 0 {
+            let keys = counted(self.unplaced, "key");
+            write!(f, "; {keys} without a place in either rule")?;
         }
         let nowhere = "nowhere".to_owned();
         for way in &self.moves {
             write!(
                 f,
-                "\n  {} -> {}: {} ({:.2} %)",
+                "\n  {} -> {}: {} ({} %)",
                 way.from.as_ref().unwrap_or(&nowhere),
                 way.to.as_ref().unwrap_or(&nowhere),
                 way.count,
-                way.share * 100.0
+                percent(way.share)
             )?;
             let shown = way.examples.len().min(8);
             if shown > 0 {
@@ -123,6 +130,7 @@ pub struct PlacementSample {
     old: KeyspaceEntry,
     new: KeyspaceEntry,
     keys: u64,
+    unplaced: u64,
     tables_changed: u64,
     ways: Ways,
 }
@@ -138,6 +146,7 @@ impl PlacementSample {
             old: entry(old, keyspace)?,
             new: entry(new, keyspace)?,
             keys: 0,
+            unplaced: 0,
             tables_changed: 0,
             ways: BTreeMap::new(),
         })
@@ -151,8 +160,12 @@ impl PlacementSample {
         let shard = |placement: Option<crate::algorithm::Placement>| {
             placement.map(|placement| placement.shard())
         };
-        self.keys += 1;
         let (from, to) = (shard(old), shard(new));
+        if (from, to) == (None, None) {
+            self.unplaced += 1;
+            return;
+        }
+        self.keys += 1;
         if from == to {
             if let (Some(old), Some(new)) = (old, new)
                 && self.old.tables_of(old) != self.new.tables_of(new)
@@ -172,7 +185,7 @@ impl PlacementSample {
     /// What the keys so far came to.
     #[must_use]
     pub fn finish(self) -> PlacementDiff {
-        let basis = format!("{} keys", self.keys);
+        let basis = counted(self.keys, "key");
         self.into_diff(basis)
     }
 
@@ -180,6 +193,7 @@ impl PlacementSample {
         let total = self.keys.max(1) as f64;
         let mut diff = PlacementDiff::between(&self.old, &self.new);
         diff.basis = basis;
+        diff.unplaced = self.unplaced;
         diff.changes_table = self.tables_changed as f64 / total;
         for ((from, to), (count, examples)) in self.ways {
             diff.moves.push(Move {
@@ -227,6 +241,7 @@ impl PlacementDiff {
             basis: String::new(),
             moved: 0.0,
             changes_table: 0.0,
+            unplaced: 0,
             moves: Vec::new(),
             tables,
         }
@@ -234,15 +249,22 @@ impl PlacementDiff {
 
     fn sum_up(&mut self) {
         self.moves.sort_by_key(|way| std::cmp::Reverse(way.count));
-        self.moved = self.moves.iter().map(|way| way.share).sum();
+        // The sum of nothing is a negative zero.
+        self.moved = self
+            .moves
+            .iter()
+            .map(|way| way.share)
+            .fold(0.0, |a, b| a + b);
     }
 
     fn exactly(old: &KeyspaceEntry, new: &KeyspaceEntry, compared: Compared) -> Self {
         let mut diff = Self::between(old, new);
         diff.exact = true;
-        diff.basis = format!("{} {}", compared.parts, compared.unit);
-        if !compared.even {
-            diff.basis += " (which may hold any number of keys)";
+        diff.basis = counted(compared.parts, compared.unit);
+        match compared.note {
+            Some(note) => diff.basis += &format!(" ({note})"),
+            None if compared.even => {}
+            None => diff.basis += " (which may hold any number of keys)",
         }
         let total = compared.parts.max(1) as f64;
         for ((from, to), (count, examples)) in compared.ways {
@@ -269,8 +291,8 @@ fn entry(topology: &Topology, keyspace: &str) -> Result<KeyspaceEntry, Error> {
 
 impl Topology {
     /// What moves in a keyspace when this topology's rule gives way to another one's: exactly, by
-    /// buckets, ranges or periods, where both rules are `hash`, `range` or `date` of one kind; else
-    /// measured on 100,000 generated keys. With keys of your own, use [`PlacementSample`].
+    /// buckets, ranges or periods, where both rules are `hash`, `range` or `date` of one kind, and by
+    /// listed keys where one is a `list`; else measured on 100,000 generated keys. With keys of your own, use [`PlacementSample`].
     ///
     /// # Errors
     ///
@@ -297,7 +319,7 @@ impl Topology {
         for number in 0..GENERATED {
             sample.add(&generated(new_entry.rule.key_type(), number));
         }
-        let basis = format!("{GENERATED} generated keys");
+        let basis = counted(sample.keys, "generated key");
         Ok(sample.into_diff(basis))
     }
 }

@@ -1,24 +1,25 @@
 //! How evenly given keys lie, and why where they do not.
 
 mod heavy;
+mod pattern;
 mod report;
+#[cfg(test)]
+mod tests;
+mod traps;
 
 use std::collections::BTreeMap;
 
 use super::Topology;
 use super::snapshot::KeyspaceEntry;
-use crate::algorithm::Normalize;
 use crate::error::Error;
 use crate::key::{ShardKey, ToShardKey};
 use heavy::Heavy;
+use pattern::Pattern;
 
 pub use report::{HeavyKey, Share, SkewReport};
 
 /// More cells of shards and tables than this are not counted one by one.
 const MOST_CELLS: usize = 1 << 20;
-
-/// The low bits of integer keys that are watched.
-const BITS: usize = 12;
 
 /// Counts keys by the shard and table they belong to, in memory that does not grow with them.
 ///
@@ -51,9 +52,7 @@ pub struct Skew {
     nulls: u64,
     first_refusal: Option<String>,
     heavy: Heavy,
-    integers: u64,
-    /// How many integers have each of the low bits set.
-    ones: [u64; BITS],
+    pattern: Pattern,
     /// Texts that trimming and lower case would change.
     foldable: u64,
 }
@@ -86,6 +85,9 @@ impl Topology {
 impl Skew {
     fn new(entry: KeyspaceEntry) -> Self {
         let shards = entry.rule.shards().len();
+        let counts = entry.tables.iter().map(|table| u64::from(table.count));
+        let divisors = counts.chain([shards as u64]);
+        let divisors: Vec<u64> = divisors.collect();
         let tables = entry
             .tables
             .iter()
@@ -108,8 +110,7 @@ impl Skew {
             nulls: 0,
             first_refusal: None,
             heavy: Heavy::new(),
-            integers: 0,
-            ones: [0; BITS],
+            pattern: Pattern::new(&divisors),
             foldable: 0,
             entry,
         }
@@ -149,12 +150,7 @@ impl Skew {
             }
         }
         match &key {
-            ShardKey::Integer(number) => {
-                self.integers += 1;
-                for (bit, ones) in self.ones.iter_mut().enumerate() {
-                    *ones += (number >> bit & 1) as u64;
-                }
-            }
+            ShardKey::Integer(number) => self.pattern.add(*number),
             ShardKey::Text(text) => {
                 let folds = text.trim() != text || text.chars().any(char::is_uppercase);
                 self.foldable += u64::from(folds);
@@ -192,7 +188,9 @@ impl Skew {
             let ratio = share.share / expected(share) - 1.0;
             ratio * ratio
         });
-        let deviation = (squares.sum::<f64>() / owning.len().max(1) as f64).sqrt();
+        // The sum of nothing is a negative zero.
+        let squares = squares.fold(0.0, |sum, square| sum + square);
+        let deviation = (squares / owning.len().max(1) as f64).sqrt();
         SkewReport {
             keyspace: self.entry.name.to_string(),
             keys: self.keys,
@@ -249,73 +247,6 @@ impl Skew {
                 Some((table.name.clone(), shares))
             })
             .collect()
-    }
-
-    /// The known traps that these keys step into.
-    fn warnings(&self, shards: &[Share]) -> Vec<String> {
-        let mut warnings = Vec::new();
-        let enough = self.integers >= 1_000;
-        let constant = self.ones.iter().take_while(|ones| {
-            let share = **ones as f64 / self.integers.max(1) as f64;
-            !(0.01..=0.99).contains(&share)
-        });
-        let constant = constant.count();
-        if enough && constant > 0 {
-            warnings.push(format!(
-                "the {constant} low bits of nearly all ids are constant, as in snowflake ids at a low rate: a remainder by 2, 4, 8 .. sees nothing else and puts all rows together; `hash` does not mind"
-            ));
-        }
-        for (table, cells) in self.entry.tables.iter().zip(&self.tables) {
-            if let Cells::Numbered(counts, parts) = cells {
-                let used = counts.iter().filter(|keys| **keys > 0).count();
-                let owning = shards.iter().filter(|share| share.keys > 0).count();
-                let all = owning * parts;
-                if self.keys as usize >= all * 20 && used * 10 < all * 8 {
-                    warnings.push(format!(
-                        "only {used} of the {all} pairs of shard and part of table {} are used: shard and table follow from the same part of the key, or the keys have a pattern that the divisors share",
-                        table.name
-                    ));
-                }
-            }
-        }
-        if let Some(map) = self.entry.rule.effective_map() {
-            let mut owned: BTreeMap<&str, u32> = BTreeMap::new();
-            for (range, shard) in &map {
-                *owned.entry(shard.as_str()).or_default() += range.end - range.start;
-            }
-            if let Some((shard, buckets)) = owned.iter().min_by_key(|(_, buckets)| **buckets)
-                && *buckets < 16
-                && owned.len() > 1
-            {
-                warnings.push(format!(
-                    "shard {shard} owns {buckets} bucket(s): shares can be set only in steps of {:.0} % of its own, so more buckets would have been better (4096 are usual)",
-                    100.0 / f64::from(*buckets)
-                ));
-            }
-        }
-        let normalized = self.entry.rule.normalizes(Normalize::Lowercase)
-            && self.entry.rule.normalizes(Normalize::Trim);
-        if self.foldable > 0 && !normalized {
-            warnings.push(format!(
-                "{} key(s) have upper case letters or blanks at an end, and the rule does not normalize: where the column's collation takes them for equal to others (the default of MySQL and MariaDB), equal keys are on different shards",
-                self.foldable
-            ));
-        }
-        if let Some((at, keys)) = self
-            .heavy
-            .heaviest(1)
-            .first()
-            .map(|heavy| (heavy.key.clone(), heavy.at_least))
-            && shards.len() > 1
-            && keys as f64 > self.keys as f64 / shards.len() as f64 / 2.0
-            && self.keys >= 1_000
-        {
-            warnings.push(format!(
-                "the key {at} alone has {:.1} % of all rows: no rule can spread the rows of one key",
-                keys as f64 / self.keys as f64 * 100.0
-            ));
-        }
-        warnings
     }
 }
 

@@ -38,6 +38,8 @@ macro_rules! everywhere {
         mod ping;
         #[path = "verify.rs"]
         mod verify;
+        #[path = "verify_key.rs"]
+        mod verify_key;
     };
 }
 

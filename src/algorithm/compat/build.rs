@@ -191,23 +191,17 @@ fn two(
         );
     }
     let (number, tables) = index(table, "algorithm.table", problems)?;
-    if let (Some(a), Some(b)) = (remainder(&spec.system), remainder(table))
-        && a.0 == b.0
-        && !spec.accept_correlated
+    if !spec.accept_correlated
+        && let Some((a, b, used)) = used_pairs(&spec.system, table)
+        && used < u64::from(a) * u64::from(b)
     {
-        let common = gcd(a.1, b.1);
-        if common > 1 {
-            let used = u64::from(a.1) / u64::from(common) * u64::from(b.1);
-            problems.add(
-                "algorithm.table",
-                format!(
-                    "shard and table are remainders of one number by {} and {}, so only {used} of the {} pairs are ever used: if the fleet is so, say `accept_correlated = true`",
-                    a.1,
-                    b.1,
-                    u64::from(a.1) * u64::from(b.1)
-                ),
-            );
-        }
+        problems.add(
+            "algorithm.table",
+            format!(
+                "shard and table are remainders of one number by {a} and {b}, so only {used} of the {} pairs are ever used: if the fleet is so, say `accept_correlated = true`",
+                u64::from(a) * u64::from(b)
+            ),
+        );
     }
     Some(Places::Two {
         shard: shard.0,
@@ -216,15 +210,62 @@ fn two(
     })
 }
 
-/// Of what number a system takes the remainder, and its divisor.
-fn remainder(system: &System) -> Option<(Option<JavaType>, u32)> {
-    match system {
-        System::ShardingSphereMod { count }
-        | System::ShardingSphereInline { count }
-        | System::ShardingSphereCosidMod { count } => Some((None, *count)),
-        System::ShardingSphereHashMod { count, java } => Some((Some(*java), *count)),
-        _ => None,
-    }
+/// Of what a system takes the remainder.
+#[derive(Clone, Copy, PartialEq)]
+enum Dividend {
+    Number,
+    /// A negative one has no place.
+    PositiveNumber,
+    JavaHash(JavaType),
+    PostgresHash,
+    Sha1,
+}
+
+/// What a system divides, and by what; `None` for one that does not divide.
+fn remainder(system: &System) -> Option<(Dividend, u32)> {
+    Some(match system {
+        System::ShardingSphereMod { count } | System::ShardingSphereCosidMod { count } => {
+            (Dividend::Number, *count)
+        }
+        System::ShardingSphereInline { count } => (Dividend::PositiveNumber, *count),
+        System::ShardingSphereHashMod { count, java } => (Dividend::JavaHash(*java), *count),
+        System::PostgresHash { modulus } => (Dividend::PostgresHash, *modulus),
+        System::PgcatSha1 { shards } => (Dividend::Sha1, *shards),
+        _ => return None,
+    })
+}
+
+/// The divisors of two systems that divide one number, and how many pairs of remainders there are. Two
+/// hashes of other kinds, or of other Java types than these, are taken for independent.
+fn used_pairs(shard: &System, table: &System) -> Option<(u32, u32, u64)> {
+    use Dividend::{JavaHash, Number, PositiveNumber};
+    use JavaType::{Integer, Long};
+    let ((of_a, a), (of_b, b)) = (remainder(shard)?, remainder(table)?);
+    let common = match gcd(a, b) {
+        0 => return None,
+        common => u64::from(common),
+    };
+    // The two remainders agree modulo the common divisor.
+    let agreeing = match (of_a, of_b) {
+        (a, b) if a == b => common,
+        (Number, PositiveNumber) | (PositiveNumber, Number) => common,
+        // Java's hash of an `Integer` is itself, and without its sign a negative number agrees with the
+        // other remainder's negative: where that is itself, it has been counted.
+        (Number, JavaHash(Integer)) | (JavaHash(Integer), Number) => {
+            2 * common - if common.is_multiple_of(2) { 2 } else { 1 }
+        }
+        (PositiveNumber, JavaHash(Integer)) | (JavaHash(Integer), PositiveNumber) => common,
+        // Both are the number itself where it is positive, and of a negative one its size, or one less.
+        (JavaHash(Integer), JavaHash(Long)) | (JavaHash(Long), JavaHash(Integer)) => {
+            common * common.min(2)
+        }
+        _ => return None,
+    };
+    Some((
+        a,
+        b,
+        agreeing * (u64::from(a) / common) * (u64::from(b) / common),
+    ))
 }
 
 fn gcd(a: u32, b: u32) -> u32 {

@@ -1,7 +1,7 @@
 //! Every vector of `tests/data/placement_vectors.tsv`, through the configured rule wherever a rule can
 //! say it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{CompatRange, CompatSpec, JavaType, Layout, System, hashes, interval, java, postgres};
 use crate::algorithm::rule::Rule;
@@ -374,6 +374,56 @@ fn what_cannot_be_right_is_refused_at_load() {
     assert_eq!(found.len(), expected.len(), "{found:#?}");
     for (found, expected) in found.iter().zip(expected) {
         assert!(found.starts_with(expected), "{found}");
+    }
+}
+
+/// Two systems for one key are refused exactly where they leave pairs of shard and table unused.
+#[test]
+fn correlated_systems_are_refused_by_brute_force() {
+    let systems: [fn(u32) -> System; 7] = [
+        |count| System::ShardingSphereMod { count },
+        |count| System::ShardingSphereInline { count },
+        |count| System::ShardingSphereCosidMod { count },
+        |count| System::ShardingSphereHashMod {
+            count,
+            java: JavaType::Integer,
+        },
+        |count| System::ShardingSphereHashMod {
+            count,
+            java: JavaType::Long,
+        },
+        |modulus| System::PostgresHash { modulus },
+        |shards| System::PgcatSha1 { shards },
+    ];
+    let mixed = (0..1_000_u64).map(|n| n.wrapping_mul(0x9E37_79B9_7F4A_7C15) as i64);
+    let keys: Vec<i64> = (-150..150).chain(mixed).collect();
+    for shard in systems {
+        for table in systems {
+            for (a, b) in (1..=5).flat_map(|a| (1..=5).map(move |b| (a, b))) {
+                let spec = CompatSpec::new(shard(a)).table(table(b));
+                let unaccepted = RuleSpec::compat(names(a), spec.clone());
+                let rule = RuleSpec::compat(names(a), spec.accept_correlated(true));
+                let rule = Rule::build(&rule).expect("a rule that is accepted");
+                let placed = keys
+                    .iter()
+                    .filter_map(|key| rule.place(&key.to_shard_key()).ok());
+                let pairs: BTreeSet<_> = placed.map(|p| (p.shard(), p.spread())).collect();
+                let refused = Rule::build(&unaccepted).err();
+                let found = refused.map(|problems| problems[0].message.clone());
+                if pairs.len() == (a * b) as usize {
+                    assert_eq!(found, None, "{:?} {:?}", shard(a), table(b));
+                } else {
+                    let found = found.unwrap_or_default();
+                    let told = format!("only {} of the {} pairs", pairs.len(), a * b);
+                    assert!(
+                        found.contains(&told),
+                        "{:?} {:?}: {told}: {found}",
+                        shard(a),
+                        table(b)
+                    );
+                }
+            }
+        }
     }
 }
 

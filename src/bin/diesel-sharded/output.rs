@@ -161,8 +161,12 @@ impl Output {
 }
 
 /// A count and what is counted: `1 shard`, `2 shards`.
-pub(crate) fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+pub(crate) fn counted<N>(count: N, what: &str) -> String
+where
+    N: Display + PartialEq + From<u8>,
+{
+    let s = if count == N::from(1) { "" } else { "s" };
+    format!("{count} {what}{s}")
 }
 
 /// A table with this header: columns are as wide as what they hold, and nothing is wrapped, so that

@@ -1,6 +1,7 @@
 //! One table under examination: each key that comes in is compared with where it belongs.
 
 use super::report::{Finding, FindingKind};
+use super::tail::same;
 use super::{Plan, TableJob};
 use crate::algorithm::Placement;
 use crate::key::{KeyType, ShardKey};
@@ -17,6 +18,8 @@ pub(crate) struct TableCheck<'p> {
     /// How many findings are kept, and how many more there are.
     keep: usize,
     pub(crate) more: u64,
+    /// The key of the last finding, kept or not.
+    last_found: Option<RawKey>,
     /// The raw form of the last key.
     pub(crate) last: Option<RawKey>,
 }
@@ -67,6 +70,7 @@ impl<'p> TableCheck<'p> {
             findings: Vec::new(),
             keep,
             more: 0,
+            last_found: None,
             last: None,
         }
     }
@@ -141,13 +145,17 @@ impl<'p> TableCheck<'p> {
     }
 
     fn add(&mut self, kind: FindingKind, key: String, raw: ScannedKey<'_>) {
-        // Equal keys come one after the other.
-        if let Some(last) = self.findings.last_mut()
-            && last.key.as_ref() == Some(&key)
-        {
-            last.rows += 1;
+        // Equal keys come one after the other, all of them in one page, and are one finding, whether or
+        // not it is kept.
+        if self.last_found.as_ref().is_some_and(|last| same(last, raw)) {
+            if self.more == 0
+                && let Some(last) = self.findings.last_mut()
+            {
+                last.rows += 1;
+            }
             return;
         }
+        self.last_found = Some(raw.to_raw());
         if self.findings.len() >= self.keep {
             self.more += 1;
             return;
@@ -162,16 +170,14 @@ impl<'p> TableCheck<'p> {
         });
     }
 
+    /// The table is not there, although the rule places rows in it.
+    pub(crate) fn missing_table(&mut self) {
+        self.findings.push(Finding::missing_table(self.job));
+    }
+
     /// Rows that share something and have no readable key.
     pub(crate) fn without_key(&mut self, kind: FindingKind, rows: u64) {
-        self.findings.push(Finding {
-            shard: self.job.shard,
-            table: self.job.physical.clone(),
-            key: None,
-            raw: String::new(),
-            rows,
-            kind,
-        });
+        self.findings.push(Finding::of_table(self.job, kind, rows));
     }
 }
 

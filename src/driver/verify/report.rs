@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use super::VerifyState;
+use serde::Serialize as _;
+
+use super::{TableJob, VerifyState};
+use crate::algorithm::counted;
 use crate::name::ShardName;
 
 /// What [`verify`](crate::blocking::verify) found in a keyspace.
@@ -73,8 +76,33 @@ pub enum FindingKind {
     MissingTable,
 }
 
+impl Finding {
+    pub(super) fn of_table(job: &TableJob, kind: FindingKind, rows: u64) -> Self {
+        Self {
+            shard: job.shard,
+            table: job.physical.clone(),
+            key: None,
+            raw: String::new(),
+            rows,
+            kind,
+        }
+    }
+
+    /// The table of a job is not there.
+    pub(crate) fn missing_table(job: &TableJob) -> Self {
+        Self::of_table(job, FindingKind::MissingTable, 0)
+    }
+}
+
 fn as_text<S: serde::Serializer>(shard: &ShardName, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(shard.as_str())
+}
+
+fn as_text_where_there<S: serde::Serializer>(
+    shard: &Option<ShardName>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    shard.map(|shard| shard.as_str()).serialize(serializer)
 }
 
 impl fmt::Display for Finding {
@@ -89,6 +117,9 @@ impl fmt::Display for Finding {
         } = self;
         write!(f, "shard {shard}, table {table}: ")?;
         let key = key.as_deref().unwrap_or("");
+        let belong = if *rows == 1 { "belongs" } else { "belong" };
+        let have = if *rows == 1 { "has" } else { "have" };
+        let rows = counted(*rows, "row");
         match kind {
             FindingKind::Misplaced {
                 home_shard,
@@ -97,7 +128,7 @@ impl fmt::Display for Finding {
             } => {
                 write!(
                     f,
-                    "{rows} row(s) with the key {key} belong to {home_table} on {home_shard}"
+                    "{rows} with the key {key} {belong} to {home_table} on {home_shard}"
                 )?;
                 if *also_at_home {
                     f.write_str(", where there are rows with it as well")?;
@@ -105,20 +136,14 @@ impl fmt::Display for Finding {
                 Ok(())
             }
             FindingKind::Unplaced { reason } => {
-                write!(
-                    f,
-                    "{rows} row(s) with the key {key} have no place: {reason}"
-                )
+                write!(f, "{rows} with the key {key} {have} no place: {reason}")
             }
-            FindingKind::NullKey => write!(f, "{rows} row(s) without a key"),
+            FindingKind::NullKey => write!(f, "{rows} without a key"),
             FindingKind::Unreadable if key.is_empty() => {
-                write!(f, "{rows} row(s) with a key of another type")
+                write!(f, "{rows} with a key of another type")
             }
             FindingKind::Unreadable => {
-                write!(
-                    f,
-                    "{rows} row(s) with the key {key:?}, which is of another type"
-                )
+                write!(f, "{rows} with the key {key:?}, which is of another type")
             }
             FindingKind::MissingTable => f.write_str("the table is not there"),
         }
@@ -148,11 +173,15 @@ pub struct VerifyProgress<'a> {
 pub struct KeyPlaces {
     /// The key.
     pub key: String,
-    /// The shard where they belong.
-    #[serde(serialize_with = "as_text")]
-    pub home: ShardName,
+    /// The shard where they belong; `None` where the rule has no place for the key.
+    #[serde(serialize_with = "as_text_where_there")]
+    pub home: Option<ShardName>,
+    /// Why the rule has no place for the key, where it has none.
+    pub nowhere: Option<String>,
     /// Where rows with this key really are, on any shard.
     pub found: Vec<RowsFound>,
+    /// Tables that are not there, although the rule places rows in them.
+    pub missing: Vec<Finding>,
     /// Shards that could not be asked, each with the reason.
     pub failed: Vec<(String, String)>,
 }

@@ -50,7 +50,7 @@ impl Tail {
     }
 }
 
-fn same(raw: &RawKey, key: ScannedKey<'_>) -> bool {
+pub(super) fn same(raw: &RawKey, key: ScannedKey<'_>) -> bool {
     match (raw, key) {
         (RawKey::Number(a), ScannedKey::Number(b)) => *a == b,
         (RawKey::Text(a), ScannedKey::Text(b)) => a == b,

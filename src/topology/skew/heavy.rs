@@ -42,6 +42,15 @@ impl Heavy {
         }
     }
 
+    /// A number of different keys that there are at least.
+    pub(super) fn at_least_distinct(&self) -> usize {
+        if self.lost > 0 {
+            FOLLOWED
+        } else {
+            self.counts.len()
+        }
+    }
+
     /// By how much a count may be too low.
     pub(super) fn lost(&self) -> u64 {
         self.lost

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::algorithm::{counted, percent};
+
 /// How evenly keys lie; its [`Display`](fmt::Display) shows bars.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 #[non_exhaustive]
@@ -99,13 +101,13 @@ fn shares(f: &mut fmt::Formatter<'_>, shares: &[Share], shown: usize) -> fmt::Re
         };
         write!(
             f,
-            "\n  {:<width$}  {:>12}  {:>6.2} %",
+            "\n  {:<width$}  {:>12}  {:>6} %",
             share.name,
             share.keys,
-            share.share * 100.0
+            percent(share.share)
         )?;
         if let Some(expected) = share.expected {
-            write!(f, " of {:>6.2} %", expected * 100.0)?;
+            write!(f, " of {:>6} %", percent(expected))?;
         }
         write!(f, "  {bar}")?;
     }
@@ -118,7 +120,8 @@ fn shares(f: &mut fmt::Formatter<'_>, shares: &[Share], shown: usize) -> fmt::Re
 impl fmt::Display for SkewReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 64;
-        write!(f, "keyspace {}: {} keys", self.keyspace, self.keys)?;
+        let keys = counted(self.keys, "key");
+        write!(f, "keyspace {}: {keys}", self.keyspace)?;
         if self.nulls > 0 {
             write!(f, ", {} null", self.nulls)?;
         }
@@ -128,7 +131,7 @@ impl fmt::Display for SkewReport {
         }
         write!(f, "\n\nshards")?;
         shares(f, &self.shards, SHOWN)?;
-        write!(f, "\n  deviation {:.2} %", self.deviation * 100.0)?;
+        write!(f, "\n  deviation {} %", percent(self.deviation))?;
         if let Some(chi_square) = self.chi_square {
             let verdict = if self.unlikely {
                 "chance does not explain that"
@@ -137,8 +140,8 @@ impl fmt::Display for SkewReport {
             };
             write!(
                 f,
-                ", chi-square {chi_square:.1} for {} degrees of freedom: {verdict}",
-                self.freedom
+                ", chi-square {chi_square:.1} for {}: {verdict}",
+                counted(self.freedom.into(), "degree of freedom")
             )?;
         }
         for (table, parts) in &self.tables {

@@ -14,10 +14,12 @@ Examples:
   diesel-sharded locate accounts 'zoë@example.org'
   diesel-sharded locate sessions 67e55044-10b1-426f-9247-bb680e5fe0c8
   diesel-sharded locate orders -- -42                         a key that begins with a minus
+  diesel-sharded locate stock '\"Meyer, Sons\",7'               a composite key with a comma in a text
 
 The key is read as the type that the keyspace declares: integer, text, uuid, bytes (0xdeadbeef), \
-date (2024-02-29), timestamp (2024-02-29T12:30:00Z), or several of these (a,42). The answer shows \
-every step from the key to the node. No database is asked.")]
+date (2024-02-29), timestamp (2024-02-29T12:30:00Z), or several of these with commas between them \
+(acme,42); a part that holds a comma or begins with a quotation mark is quoted as in a CSV file. The \
+answer shows every step from the key to the node. No database is asked.")]
 pub(crate) struct Args {
     /// The keyspace
     keyspace: String,

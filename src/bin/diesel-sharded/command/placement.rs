@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::{CommandResult, Failure};
-use crate::keys::KeySource;
+use crate::keys::{KeySource, KeysRead};
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -30,8 +30,9 @@ Examples:
   diesel-sharded placement diff old.toml new.toml --keys ids.txt
   diesel-sharded placement diff old.toml new.toml --keyspace orders --format json
 
-Exact for two rules of one kind that give buckets, ranges or periods to shards; otherwise measured on \
-the given keys, or on 100,000 generated ones. No database is asked. Exits with 0 whether or not \
+Exact for two rules of one kind that give buckets, ranges or periods to shards, and for listed keys where \
+one is a list; otherwise measured on 100,000 generated keys. With --keys always measured on these: blank \
+lines are skipped, and lines that are no keys are told and not counted. No database is asked. Exits with 0 whether or not \
 something moves.")]
 struct DiffArgs {
     /// The configuration before
@@ -51,6 +52,8 @@ struct DiffArgs {
 #[derive(Serialize)]
 struct DiffEvent<'a> {
     event: &'static str,
+    #[serde(flatten)]
+    read: Option<KeysRead>,
     #[serde(flatten)]
     diff: &'a PlacementDiff,
 }
@@ -86,10 +89,14 @@ fn diff(args: &DiffArgs, context: &Context) -> CommandResult {
         ));
     }
     for keyspace in &keyspaces {
-        let diff = compare(&old, &new, keyspace, &args.source)?;
+        let (diff, read) = compare(&old, &new, keyspace, &args.source)?;
         context.output().line(&diff);
+        if let Some(read) = &read {
+            read.tell(context.output());
+        }
         context.output().event(&DiffEvent {
             event: "placement_diff",
+            read,
             diff: &diff,
         });
     }
@@ -101,9 +108,9 @@ fn compare(
     new: &Topology,
     keyspace: &str,
     source: &KeySource,
-) -> Result<PlacementDiff, Failure> {
+) -> Result<(PlacementDiff, Option<KeysRead>), Failure> {
     if source.keys.is_none() {
-        return Ok(old.placement_diff(new, keyspace)?);
+        return Ok((old.placement_diff(new, keyspace)?, None));
     }
     let mut sample = PlacementSample::new(old, new, keyspace)?;
     let key = new.describe_keyspace(keyspace)?.key;
@@ -111,16 +118,10 @@ fn compare(
         // The library's own words for it.
         let refused: Error = match old.placement_diff(new, keyspace) {
             Err(error) => error,
-            Ok(diff) => return Ok(diff),
+            Ok(diff) => return Ok((diff, None)),
         };
         return Err(refused.into());
     }
     let read = source.each(key, |key| sample.add(key))?;
-    if let Some(first) = read.first_unreadable {
-        return Err(Failure::usage(format!(
-            "{} line(s) are no keys; the first: {first}",
-            read.unreadable
-        )));
-    }
-    Ok(sample.finish())
+    Ok((sample.finish(), Some(read)))
 }

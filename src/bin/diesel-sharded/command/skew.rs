@@ -6,19 +6,21 @@ use serde::Serialize;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::{CommandResult, Failure};
-use crate::keys::KeySource;
-use crate::output::{DOUBTFUL, styled};
+use crate::keys::{KeySource, KeysRead};
 
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   diesel-sharded skew orders --keys ids.txt
   diesel-sharded skew orders --keys orders.csv --column user_id
+  diesel-sharded skew accounts --keys rows.csv --column tenant --column id   a composite key
   psql -Atc 'select user_id from orders' | diesel-sharded skew orders --keys -
 
 Counts the rows of each shard and table, with their deviation from what the rule means, and the \
 heaviest keys, and warns of known traps. Each line is a row: give every row's key, not every key once. \
-Memory does not grow with the number of keys. No database is asked.")]
+A composite key is written as for \
+`locate`. Blank lines are skipped, and lines that are no keys are told and not counted. Memory does not \
+grow with the number of keys. No database is asked.")]
 pub(crate) struct Args {
     /// The keyspace
     keyspace: String,
@@ -30,7 +32,8 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct SkewEvent<'a> {
     event: &'static str,
-    unreadable: u64,
+    #[serde(flatten)]
+    read: KeysRead,
     #[serde(flatten)]
     report: &'a SkewReport,
 }
@@ -48,23 +51,11 @@ pub(crate) fn run(args: &Args, context: &Context) -> CommandResult {
     let report = skew.report();
     let output = context.output();
     output.line(&report);
-    if let Some(first) = &read.first_unreadable {
-        output.line(format_args!(
-            "\n{}: {} line(s) were no keys; the first: {first}",
-            styled(DOUBTFUL, "warning"),
-            read.unreadable
-        ));
-    }
+    read.tell(output);
     output.event(&SkewEvent {
         event: "skew",
-        unreadable: read.unreadable,
+        read,
         report: &report,
     });
-    if read.keys == 0 {
-        return Err(Failure::usage(format!(
-            "there was no key of the type {}",
-            keyspace.key
-        )));
-    }
     Ok(Exit::Done)
 }

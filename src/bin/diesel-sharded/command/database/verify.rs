@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::{CommandResult, Failure};
-use crate::output::{BAD, DOUBTFUL, GOOD, styled};
+use crate::output::{BAD, DOUBTFUL, GOOD, counted, styled};
 
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -29,7 +29,9 @@ Examples:
 
 Reads the key column of every row, in its order, on the primary node of every shard. Sessions refuse \
 to write. Lists rows that are not where the rule places them, keys in two places, and rows without a \
-key. Exits with 0 where all is well, 1 where a shard could not be read, 3 where something was found.")]
+key. With --key, a key for which the rule has no place is looked for all the same. A SQLite file that is \
+not there is not made. Exits with 0 where all is well, 1 where a shard could not be read, 3 where \
+something was found.")]
 pub(crate) struct Args {
     /// The keyspace [default: all that declare tables]
     keyspace: Option<String>,
@@ -120,15 +122,22 @@ pub(crate) fn run(args: &Args, context: &Context) -> CommandResult {
             "no keyspace declares tables: say in `tables` which there are, and their key columns",
         ));
     }
-    let mut worst = Exit::Done;
+    let (mut worst, mut refused) = (Exit::Done, None);
     for keyspace in &keyspaces {
-        let exit = whole(
+        let exit = match whole(
             &topology,
             keyspace,
             &options,
             args.resume.as_deref(),
             context,
-        )?;
+        ) {
+            // Where all are asked for, one that cannot be verified does not keep the others from it.
+            Err(failure) if args.keyspace.is_none() && failure.exit() == Exit::Usage => {
+                refused.get_or_insert(failure);
+                continue;
+            }
+            exit => exit?,
+        };
         // A shard that could not be read weighs more than what the others have shown.
         worst = match (worst, exit) {
             (Exit::ShardFailed, _) | (_, Exit::ShardFailed) => Exit::ShardFailed,
@@ -136,7 +145,14 @@ pub(crate) fn run(args: &Args, context: &Context) -> CommandResult {
             _ => Exit::Done,
         };
     }
-    Ok(worst)
+    match refused {
+        Some(failure) if worst == Exit::Done => Err(failure),
+        Some(failure) => {
+            context.output().error(failure);
+            Ok(worst)
+        }
+        None => Ok(worst),
+    }
 }
 
 fn with_tables(topology: &Topology) -> Result<Vec<String>, Failure> {
@@ -166,6 +182,9 @@ fn whole(
         }
         options = options.resume(state);
     }
+    if let Some(path) = resume {
+        check_writable(path)?;
+    }
     let bar = if std::io::stderr().is_terminal() && !context.output().is_json() {
         ProgressBar::new_spinner()
     } else {
@@ -181,8 +200,10 @@ fn whole(
     let progress = |progress: &VerifyProgress<'_>| {
         bar.set_position(progress.rows);
         bar.set_message(format!(
-            "{}, {}: {} finding(s)",
-            progress.shard, progress.table, progress.findings
+            "{}, {}: {}",
+            progress.shard,
+            progress.table,
+            counted(progress.findings, "finding")
         ));
         if let Some(path) = resume {
             keep(path, progress.state, &written, &unwritten);
@@ -203,6 +224,24 @@ fn whole(
     Ok(show(&report, context))
 }
 
+/// The file that is written before it takes the place of the state.
+fn beside(path: &Path) -> PathBuf {
+    path.with_extension("tmp")
+}
+
+/// Fails before hours of reading whose state could not be kept.
+fn check_writable(path: &Path) -> Result<(), Failure> {
+    let beside = beside(path);
+    let written = std::fs::write(&beside, "").and_then(|()| std::fs::remove_file(&beside));
+    written.map_err(|error| {
+        Failure::usage(format!(
+            "{}: the state of this run cannot be kept there ({}: {error}): take another path",
+            path.display(),
+            beside.display()
+        ))
+    })
+}
+
 /// Writes the state, once a second at most; a second file is put in place of the first, so that a run
 /// that dies leaves a whole one.
 fn keep(
@@ -219,7 +258,7 @@ fn keep(
         return;
     }
     *written = Some(Instant::now());
-    let beside = path.with_extension("tmp");
+    let beside = beside(path);
     let text = serde_json::to_vec(state).map_err(std::io::Error::other);
     let result = text
         .and_then(|text| std::fs::write(&beside, text))
@@ -272,15 +311,17 @@ fn show(report: &VerifyReport, context: &Context) -> Exit {
     }
     let findings = report.findings.len() as u64 + report.more;
     let verdict = if findings > 0 {
-        styled(BAD, format_args!("{findings} finding(s)"))
+        styled(BAD, counted(findings, "finding"))
     } else if report.failed.is_empty() {
         styled(GOOD, "all where they belong")
     } else {
         styled(DOUBTFUL, "incomplete")
     };
     output.line(format_args!(
-        "keyspace {}: {} rows in {} tables, {verdict}",
-        report.keyspace, report.rows, report.tables
+        "keyspace {}: {} in {}, {verdict}",
+        report.keyspace,
+        counted(report.rows, "row"),
+        counted(report.tables, "table")
     ));
     output.event(&Event::VerifyFinished {
         keyspace: &report.keyspace,
@@ -312,20 +353,34 @@ fn one_key(
         .map_err(|error| Failure::usage(format!("keyspace {keyspace}: {error}")))?;
     let places = find_key::<AnyConnection>(topology, keyspace, &key, options)?;
     let output = context.output();
-    output.line(format_args!(
-        "the key {} belongs to shard {}",
-        places.key, places.home
-    ));
+    match (&places.home, &places.nowhere) {
+        (Some(home), _) => output.line(format_args!(
+            "the key {} belongs to shard {home}",
+            places.key
+        )),
+        (None, reason) => output.line(format_args!(
+            "the rule places the key {} nowhere: {}",
+            places.key,
+            reason.as_deref().unwrap_or_default()
+        )),
+    }
     for found in &places.found {
-        let verdict = if found.at_home {
+        let verdict = if places.home.is_none() {
+            styled(BAD, "without a place in the rule")
+        } else if found.at_home {
             styled(GOOD, "where they belong")
         } else {
             styled(BAD, "not where they belong")
         };
         output.line(format_args!(
-            "  shard {}, table {}: {} row(s), {verdict}",
-            found.shard, found.table, found.rows
+            "  shard {}, table {}: {}, {verdict}",
+            found.shard,
+            found.table,
+            counted(found.rows, "row")
         ));
+    }
+    for row in &places.missing {
+        output.line(format_args!("{}: {row}", styled(BAD, "found")));
     }
     if places.found.is_empty() {
         output.line("  no shard has rows with it");
@@ -339,7 +394,7 @@ fn one_key(
     output.event(&Event::KeyPlaces(&places));
     Ok(if !places.failed.is_empty() {
         Exit::ShardFailed
-    } else if places.found.iter().any(|found| !found.at_home) {
+    } else if !places.missing.is_empty() || places.found.iter().any(|found| !found.at_home) {
         Exit::Found
     } else {
         Exit::Done

@@ -1,0 +1,73 @@
+//! Where the rows with one key are.
+
+use super::super::backend::NodeConnection;
+use super::session::{Session, primaries, told};
+use crate::driver::verify::{Finding, KeyPlaces, Plan, RowsFound, TableJob, VerifyOptions};
+use crate::error::Error;
+use crate::key::{ShardKey, ToShardKey};
+use crate::topology::Topology;
+
+/// Where the rows with one key really are, on any shard of the keyspace and in any of its tables,
+/// beside where they belong. Nothing is written. A key for which the rule has no place is looked for
+/// all the same.
+///
+/// # Errors
+///
+/// Those of [`locate`](Topology::locate), except [`Error::NotCovered`], and of
+/// [`verify`](super::verify).
+pub fn find_key<C: NodeConnection>(
+    topology: &Topology,
+    keyspace: &str,
+    key: &ShardKey<'_>,
+    options: &VerifyOptions,
+) -> Result<KeyPlaces, Error> {
+    let plan = Plan::new(topology, keyspace, options)?;
+    let (home, nowhere) = match plan.keyspace.locate(key) {
+        Ok(placement) => (Some(placement), None),
+        Err(error @ Error::NotCovered { .. }) => (None, Some(error.to_string())),
+        Err(error) => return Err(error),
+    };
+    let tables = home
+        .map(|home| plan.keyspace.tables_of(home))
+        .unwrap_or_default();
+    let is_home = |job: &TableJob| {
+        home.is_some_and(|home| home.shard() == job.shard)
+            && tables.iter().any(|(_, physical)| *physical == job.physical)
+    };
+    let nodes = primaries(topology);
+    let mut places = KeyPlaces {
+        key: key.to_shard_key().to_string(),
+        home: home.map(|home| home.shard()),
+        nowhere,
+        found: Vec::new(),
+        missing: Vec::new(),
+        failed: Vec::new(),
+    };
+    for jobs in &plan.jobs {
+        let Some(first) = jobs.first() else { continue };
+        let asked = Session::<C>::open(&nodes, first.shard).and_then(|mut session| {
+            for job in jobs {
+                if !session.is_there(&job.physical)? {
+                    if job.expected {
+                        places.missing.push(Finding::missing_table(job));
+                    }
+                    continue;
+                }
+                let rows = session.rows_with_key(&plan, job, key)?;
+                if rows > 0 {
+                    places.found.push(RowsFound {
+                        shard: job.shard,
+                        table: job.physical.clone(),
+                        rows,
+                        at_home: is_home(job),
+                    });
+                }
+            }
+            Ok(())
+        });
+        if let Err(error) = asked {
+            places.failed.push((first.shard.to_string(), told(&error)));
+        }
+    }
+    Ok(places)
+}
