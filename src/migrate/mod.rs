@@ -51,6 +51,7 @@ mod apply;
 mod assess;
 mod call;
 mod check;
+mod dirty;
 mod event;
 mod fleet;
 mod migrator;
@@ -64,6 +65,7 @@ mod session;
 mod source;
 mod split;
 mod status;
+mod steps;
 mod templates;
 mod work;
 

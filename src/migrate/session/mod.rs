@@ -3,6 +3,7 @@
 mod books;
 mod lock;
 mod names;
+mod progress;
 mod schema;
 mod settings;
 mod tables;
@@ -13,8 +14,9 @@ use diesel::QueryResult;
 use diesel::connection::{Connection, SimpleConnection, TransactionManager};
 use diesel::result::Error as DieselError;
 
-pub(super) use books::{Books, Progress, now};
-pub(super) use lock::Lock;
+pub(super) use books::Books;
+pub(super) use lock::{Held, Lock, myself};
+pub(super) use progress::{Attempt, Progress, now};
 
 use super::AnyConnection;
 use super::report::{Failure, FailureKind};

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use diesel_sharded::migrate::{Migrator, Options, Source};
+use diesel_sharded::migrate::{Action, Migrator, Options, ShardPlan, Source};
 use diesel_sharded::{Config, Error, Topology};
 
 use super::diesel_toml::DieselToml;
+use crate::command::database::report::Advice;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::selection::Selection;
@@ -110,9 +111,24 @@ impl FleetArgs {
         Ok(options)
     }
 
-    /// Whether so many refusals before anything begins keep every shard from being changed.
-    pub(super) fn stops_at(&self, refused: usize) -> bool {
-        !self.keep_going && u32::try_from(refused).unwrap_or(u32::MAX) >= self.max_failures
+    /// Whether what stands against some shards keeps every shard from being changed.
+    pub(super) fn stops_at(&self, plans: &[ShardPlan]) -> bool {
+        let refused = || plans.iter().filter(|plan| !plan.failures.is_empty());
+        let failed = refused().filter(|plan| !(self.skip_unreachable && plan.is_unreachable()));
+        let is_canary = |plan: &ShardPlan| {
+            let mut shards = std::iter::once(&plan.shard).chain(&plan.also);
+            shards.any(|shard| self.canary.as_deref() == Some(shard.as_str()))
+        };
+        let too_many = u32::try_from(failed.count()).unwrap_or(u32::MAX) >= self.max_failures;
+        (too_many && !self.keep_going) || refused().any(is_canary)
+    }
+
+    /// What is worth saying to whoever gave these options.
+    pub(crate) fn advice(&self, action: &Action) -> Advice {
+        Advice {
+            reverts: !matches!(action, Action::Run),
+            others_go_on: self.keep_going || self.max_failures > 1,
+        }
     }
 
     /// How many databases are worked on at the same time.
