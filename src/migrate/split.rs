@@ -176,11 +176,22 @@ fn dialect(kind: UrlKind) -> &'static dyn Dialect {
 
 /// The tokens of a text, with blanks and comments; up to where it cannot be read any more.
 fn tokens(text: &str, kind: UrlKind) -> (Vec<TokenWithSpan>, Result<(), TokenizerError>) {
-    let mut tokens = Vec::new();
-    let read = Tokenizer::new(dialect(kind), text)
-        .with_unescape(false)
-        .tokenize_with_location_into_buf(&mut tokens);
-    (tokens, read)
+    let mut masked = None;
+    loop {
+        let text: &str = masked.as_deref().unwrap_or(text);
+        let mut tokens = Vec::new();
+        let read = Tokenizer::new(dialect(kind), text)
+            .with_unescape(false)
+            .tokenize_with_location_into_buf(&mut tokens);
+        // What follows such a statement was taken for rows.
+        let Some(place) = refused::column_taken_for_stdin(&tokens) else {
+            return (tokens, read);
+        };
+        let end = Places::new(text).offset(place.end);
+        let mut same_length = text.to_owned();
+        same_length.replace_range(end - "stdin".len()..end, "stdi_");
+        masked = Some(same_length);
+    }
 }
 
 /// Cuts a text into its statements. What is only comments is left out.

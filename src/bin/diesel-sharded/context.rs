@@ -79,6 +79,15 @@ impl<'a> ProblemFields<'a> {
             message: &problem.message,
         }
     }
+
+    /// One that stands in no file.
+    pub(crate) fn said(message: &'a str) -> Self {
+        Self {
+            origin: "",
+            key: "migrations",
+            message,
+        }
+    }
 }
 
 impl Context {

@@ -164,10 +164,7 @@ pub(crate) fn migrator(config: &Config) -> Result<(Topology, Migrator), Failure>
         return Ok((topology, migrator));
     };
     if !folder.is_dir() {
-        return Err(Failure::usage(format!(
-            "the configuration names no migrations, and there is no folder {}: say `migrations = \"migrations\"` in a keyspace or a shard, or make one with `diesel-sharded migration generate NAME`",
-            folder.display()
-        )));
+        return Err(Failure::usage(no_folder(&folder)));
     }
     let migrator = Migrator::builder(&topology)
         .source(Source::folder(folder.display().to_string()))
@@ -175,10 +172,35 @@ pub(crate) fn migrator(config: &Config) -> Result<(Topology, Migrator), Failure>
     Ok((topology, migrator))
 }
 
+/// Said where the configuration names no migrations and the default folder is none.
+fn no_folder(folder: &Path) -> String {
+    let what = if folder.exists() {
+        "is no folder"
+    } else {
+        "is not there"
+    };
+    format!(
+        "the configuration names no migrations, and the folder {} {what}: say `migrations = \"migrations\"` in a keyspace or a shard, or make one with `diesel-sharded migration generate NAME`",
+        folder.display()
+    )
+}
+
+/// Where migrations come from that a configuration does not name.
+#[derive(Debug, Default)]
+pub(crate) struct DefaultFolder {
+    /// The folder that counts.
+    pub(crate) path: Option<PathBuf>,
+    /// There is none, so that the commands about migrations refuse; everything else does without.
+    pub(crate) warning: Option<String>,
+}
+
 /// Everything for which `run` would refuse a configuration before it goes to any database. Answers the
-/// folder of migrations that counts where the configuration names none; it may do without.
-pub(crate) fn check(config: &Config, topology: &Topology) -> Result<Option<PathBuf>, Failure> {
+/// folder of migrations that counts where the configuration names none.
+pub(crate) fn check(config: &Config, topology: &Topology) -> Result<DefaultFolder, Failure> {
     let folder = default_folder(config, topology)?;
+    if let Some(folder) = folder.as_deref().filter(|one| one.exists() && !one.is_dir()) {
+        return Err(Failure::usage(no_folder(folder)));
+    }
     let mut problems = Migrator::missing_backends(topology);
     if let Some(file) = config.path() {
         for problem in &mut problems {
@@ -194,7 +216,11 @@ pub(crate) fn check(config: &Config, topology: &Topology) -> Result<Option<PathB
         problems.extend_from_slice(failure.problems());
     }
     if problems.is_empty() {
-        Ok(folder.filter(|folder| folder.is_dir()))
+        let missing = folder.as_deref().filter(|folder| !folder.is_dir());
+        Ok(DefaultFolder {
+            warning: missing.map(no_folder),
+            path: folder.filter(|folder| folder.is_dir()),
+        })
     } else {
         Err(Error::Config(problems.into()).into())
     }
