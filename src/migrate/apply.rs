@@ -8,7 +8,7 @@ use diesel::result::Error as DieselError;
 
 use super::event::{Direction, Event};
 use super::report::{FailedStatement, Failure, FailureKind};
-use super::session::{Attempt, Session};
+use super::session::Session;
 use super::source::{Body, Migration, Script};
 use super::split::Statement;
 use super::work::Job;
@@ -80,8 +80,7 @@ impl Job<'_> {
                 Direction::Down,
             ) => match &script.statements {
                 Some(statements) if !script.in_transaction => {
-                    let attempt = Attempt::default();
-                    self.step_by_step(session, migration, direction, statements, 0, attempt)
+                    self.step_by_step(session, migration, direction, statements, 0, None)
                 }
                 _ => self.in_transaction(session, migration, direction, |job, session| {
                     job.send(session, migration, script)

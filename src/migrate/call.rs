@@ -47,7 +47,13 @@ impl Job<'_> {
         let progress = self.progress(migration, direction, 0, 0);
         self.begin(session, &progress)?;
         let ran = self.in_transaction(session, migration, direction, |job, session| {
-            let ours = |ours| if ours { Ok(()) } else { Err(DieselError::NotFound) };
+            let ours = |ours| {
+                if ours {
+                    Ok(())
+                } else {
+                    Err(DieselError::NotFound)
+                }
+            };
             session
                 .advance(&progress, 1)
                 .and_then(ours)

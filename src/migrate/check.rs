@@ -167,7 +167,12 @@ pub(super) fn read(session: &mut Session) -> Result<Books, Failure> {
         failure
     })?;
     for row in &mut books.progress {
-        if let Some(who) = row.attempt.unlocked.as_ref().filter(|_| row.error.is_none()) {
+        if let Some(who) = row
+            .attempt
+            .unlocked
+            .as_ref()
+            .filter(|_| row.error.is_none())
+        {
             row.doubt = Some(format!("it was begun without the lock by {who}"));
         }
     }

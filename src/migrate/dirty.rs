@@ -16,6 +16,8 @@ use crate::topology::UrlKind;
 /// How a migration that stopped half-way goes on.
 pub(super) struct Resume<'m> {
     pub(super) statements: &'m [Statement],
+    /// The numbers of the statements that have run, in any attempt.
+    pub(super) ran: Vec<usize>,
     /// The numbers of the statements that have not run and are not sent.
     pub(super) skipped: Vec<usize>,
     /// The numbers of the statements that have run and are sent again.
@@ -34,8 +36,8 @@ pub(super) fn resume<'m>(
     let version: &Arc<str> = &begun.version.as_str().into();
     let shard = target.shard();
     let refused = |message: String| Failure::new(FailureKind::Dirty, message).of_version(version);
-    let migration = migration
-        .ok_or_else(|| no_source(shard, version, "it stopped half-way here"))?;
+    let migration =
+        migration.ok_or_else(|| no_source(shard, version, "it stopped half-way here"))?;
     if begun.total == 0 {
         return Err(Dirty::of(target, Some(migration), begun).failure(shard));
     }
@@ -80,9 +82,13 @@ pub(super) fn resume<'m>(
             "its statement {block} begins a transaction{stayed}, and what follows in that is sent together with it or not at all: resume from {block}, or put the database right by hand and run `{repair} --mark applied`"
         )));
     }
-    let ran: Vec<usize> = (1..=begun.done.max(begun.attempt.ran_before))
-        .filter(|number| !begun.attempt.skipped.contains(number))
+    let known = &begun.attempt;
+    let mut ran: Vec<usize> = (1..=begun.done)
+        .filter(|number| !known.skipped.contains(number))
+        .chain(known.ran_before.iter().copied())
         .collect();
+    ran.sort_unstable();
+    ran.dedup();
     let resent: Vec<usize> = ran
         .iter()
         .copied()
@@ -99,7 +105,12 @@ pub(super) fn resume<'m>(
     Ok(Resume {
         statements,
         skipped: (1..from).filter(|number| !ran.contains(number)).collect(),
-        again: ran.into_iter().filter(|number| *number >= from).collect(),
+        again: ran
+            .iter()
+            .copied()
+            .filter(|number| *number >= from)
+            .collect(),
+        ran,
     })
 }
 
@@ -189,12 +200,19 @@ impl Dirty {
             done: progress.done - attempt.skipped.len().min(progress.done),
             of: progress.total,
             skipped: attempt.skipped.clone(),
-            ran_before: (next..=attempt.ran_before).collect(),
+            ran_before: attempt
+                .ran_before
+                .iter()
+                .copied()
+                .filter(|number| *number >= next)
+                .collect(),
             failed: attempt.failed,
             rolled_back_from: attempt.begun.or(lost.map(|at| at + 1)),
             error: progress.error.clone(),
             resume_from: matches!(may_go_on, Some(Ok(_))).then_some(next),
-            not_resumable: may_go_on.and_then(Result::err).map(|failure| failure.message),
+            not_resumable: may_go_on
+                .and_then(Result::err)
+                .map(|failure| failure.message),
             doubt: progress.doubt.clone(),
         }
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::event::Direction;
 use super::check::only_unreachable;
+use super::event::Direction;
 use super::report::Failure;
 use crate::name::ShardName;
 

@@ -209,6 +209,7 @@ impl Job<'_> {
         let force = self.options.force;
         let Resume {
             statements,
+            ran: ran_before,
             skipped,
             again,
         } = resume(self.target, Some(migration), begun, from, force)?;
@@ -217,18 +218,28 @@ impl Job<'_> {
             self.warn(report, format!("{version}: {what}, as was asked for"));
         }
         if !again.is_empty() {
-            let what = have(&again, "has run already and runs", "have run already and run");
+            let what = have(
+                &again,
+                "has run already and runs",
+                "have run already and run",
+            );
             self.warn(report, format!("{version}: {what} again"));
         }
-        let ran_before = begun.done.max(begun.attempt.ran_before);
         let direction = begun.direction;
         let mut ran = self.timed(migration, direction, || {
             let attempt = Attempt {
-                ran_before,
+                ran_before: ran_before.clone(),
                 skipped: skipped.clone(),
                 ..Attempt::default()
             };
-            self.step_by_step(session, migration, direction, statements, from - 1, attempt)
+            self.step_by_step(
+                session,
+                migration,
+                direction,
+                statements,
+                from - 1,
+                Some(attempt),
+            )
         })?;
         ran.skipped = skipped;
         Ok(ran)

@@ -43,6 +43,8 @@ impl Job<'_> {
     /// transaction that the migration begins by itself it is raised inside of that, so that it is
     /// committed or rolled back with what it tells of; before the `COMMIT` itself it is raised past it.
     /// Only where nothing has run is it taken back.
+    ///
+    /// `earlier`: what is known of earlier attempts, where it goes on after one.
     pub(super) fn step_by_step(
         &self,
         session: &mut Session,
@@ -50,14 +52,14 @@ impl Job<'_> {
         direction: Direction,
         statements: &[Statement],
         done: usize,
-        attempt: Attempt,
+        earlier: Option<Attempt>,
     ) -> Result<(), Failure> {
-        let is_first = attempt.ran_before == 0 && attempt.skipped.is_empty();
+        let is_first = earlier.is_none();
         let mut progress = self.progress(migration, direction, done, statements.len());
         progress.checksums = checksums(statements, session.kind());
         progress.attempt = Attempt {
             unlocked: progress.attempt.unlocked,
-            ..attempt
+            ..earlier.unwrap_or_default()
         };
         self.begin(session, &progress)?;
         let mut open = None;
@@ -114,7 +116,10 @@ impl Job<'_> {
                 {
                     retry += 1;
                     let failure = self.failed_at(session, statements, at, &error).failure;
-                    self.pause(retry, &failure.of_version(&progress.version.as_str().into()));
+                    self.pause(
+                        retry,
+                        &failure.of_version(&progress.version.as_str().into()),
+                    );
                 }
                 Err(error) => {
                     let failed = self.failed_at(session, statements, at, &error);

@@ -174,7 +174,10 @@ impl Job<'_> {
         if !self.options.lock && !books.progress.is_empty() {
             match session.holder(self.target.file.as_deref())? {
                 Held::Nobody => {}
-                Held::By(holder) => doubt(&mut books, &format!("the lock is held by {}", holder.told())),
+                Held::By(holder) => doubt(
+                    &mut books,
+                    &format!("the lock is held by {}", holder.told()),
+                ),
                 Held::Unknown(reason) => doubt(&mut books, &reason),
             }
         }

@@ -228,7 +228,8 @@ fn a_runner_that_cannot_be_seen_is_in_doubt() {
     let path = stage.path().join("a.db").display().to_string();
     direct(&path)
         .batch_execute(
-            "INSERT INTO diesel_sharded_progress VALUES ('20240102000000', '2024-01-02-000000_t2', 'up', 1, 2, NULL, 1)",
+            "INSERT INTO diesel_sharded_progress VALUES ('20240102000000', '2024-01-02-000000_t2', 'up', 1, 2, NULL, 1); \
+             PRAGMA journal_mode = DELETE",
         )
         .unwrap();
     stage.migration("2024-01-02-000000_t2", "BEGIN; COMMIT", "SELECT 1");
@@ -237,16 +238,27 @@ fn a_runner_that_cannot_be_seen_is_in_doubt() {
     assert!(status.stdout.contains("may have run or not"), "{status:#?}");
     set_mode(&stage.path().join("a.db.migration-lock"), 0o000);
     let status = without_privileges(&stage, &["migration", "status"]).exits(0);
-    for expected in ["in_doubt", "1 in doubt", "a.db.migration-lock: Permission denied"] {
+    for expected in [
+        "in_doubt",
+        "1 in doubt",
+        "a.db.migration-lock: Permission denied",
+    ] {
         assert!(status.stdout.contains(expected), "{expected}: {status:#?}");
     }
     assert!(!status.stdout.contains("was lost"), "{status:#?}");
     let json = without_privileges(&stage, &["migration", "status", "--format", "json"]).exits(0);
     let row = &json.events_named("shard_status")[0];
     assert_eq!(row["versions"][1]["state"], "in_doubt", "{row}");
-    assert!(row["dirty"].is_null() && row["in_doubt"][0]["doubt"].is_string(), "{row}");
+    assert!(
+        row["dirty"].is_null() && row["in_doubt"][0]["doubt"].is_string(),
+        "{row}"
+    );
     let plan = without_privileges(&stage, &["migration", "plan", "--format", "json"]).exits(1);
-    assert_eq!(plan.events_named("shard_plan")[0]["failures"][0]["kind"], "in_doubt", "{plan:#?}");
+    assert_eq!(
+        plan.events_named("shard_plan")[0]["failures"][0]["kind"],
+        "in_doubt",
+        "{plan:#?}"
+    );
 }
 
 /// In WAL mode SQLite writes beside the database even to read it.
@@ -257,7 +269,10 @@ fn a_database_in_wal_mode_says_what_reading_it_takes() {
     let wal = "PRAGMA journal_mode = WAL; CREATE TABLE more (id INT)";
     direct(&path).batch_execute(wal).unwrap();
     everything(&stage, 0o444);
-    let folder = format!("give this user the right to write in the folder {}", stage.path().display());
+    let folder = format!(
+        "give this user the right to write in the folder {}",
+        stage.path().display()
+    );
     for args in [
         &["migration", "status"][..],
         &["migration", "plan"],
@@ -270,7 +285,10 @@ fn a_database_in_wal_mode_says_what_reading_it_takes() {
         }
     }
     let json = without_privileges(&stage, &["migration", "status", "--format", "json"]).exits(1);
-    assert_eq!(json.events_named("shard_status")[0]["failures"][0]["kind"], "unreachable");
+    assert_eq!(
+        json.events_named("shard_status")[0]["failures"][0]["kind"],
+        "unreachable"
+    );
     // While somebody who may has it open, those who may only read can look.
     let mut open = direct(&path);
     open.batch_execute("INSERT INTO more VALUES (1)").unwrap();

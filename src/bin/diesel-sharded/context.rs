@@ -177,7 +177,11 @@ fn one_line(text: &str) -> String {
 
 /// The event of a command line that clap refuses, made of what clap says of it.
 pub(crate) fn tell_usage_error(said: &str) {
-    let ends = |text: &&str| !["Usage:", "For more information"].iter().any(|end| text.starts_with(end));
+    let ends = |text: &&str| {
+        !["Usage:", "For more information"]
+            .iter()
+            .any(|end| text.starts_with(end))
+    };
     let first: Vec<&str> = said.split("\n\n").take_while(ends).collect();
     let first = first.join("\n\n");
     let message = first.strip_prefix("error: ").map_or_else(

@@ -152,7 +152,8 @@ impl Job<'_> {
         }
         let set = self.target.set_here(session).map_err(one)?;
         let failures = books.progress.iter().map(|progress| {
-            Dirty::of(self.target, set.get(&progress.version), progress).failure(self.target.shard())
+            Dirty::of(self.target, set.get(&progress.version), progress)
+                .failure(self.target.shard())
         });
         Err(failures.collect())
     }

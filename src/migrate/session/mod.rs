@@ -42,7 +42,9 @@ impl Session {
                     && let Err(error) = conn.batch_execute("SELECT count(*) FROM sqlite_master")
                 {
                     let hint = format!("the database cannot be read: {}", wal::hint(&file));
-                    return Err(Failure::new(FailureKind::Unreachable, hint).said(error.to_string()));
+                    return Err(
+                        Failure::new(FailureKind::Unreachable, hint).said(error.to_string())
+                    );
                 }
                 Ok(Self { conn, kind })
             }

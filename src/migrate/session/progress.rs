@@ -39,8 +39,8 @@ pub(in crate::migrate) struct Attempt {
     pub(in crate::migrate) failed: Option<usize>,
     /// The number of the statement that began the transaction that was rolled back then.
     pub(in crate::migrate) begun: Option<usize>,
-    /// So many of its statements had run in earlier attempts.
-    pub(in crate::migrate) ran_before: usize,
+    /// The numbers of the statements that had run in earlier attempts.
+    pub(in crate::migrate) ran_before: Vec<usize>,
     /// The numbers of the statements that were not sent, since somebody said so.
     pub(in crate::migrate) skipped: Vec<usize>,
 }
@@ -82,7 +82,14 @@ impl Session {
         } else {
             Vec::new()
         };
-        type Known = (String, Option<String>, Option<i64>, Option<i64>, i64, String);
+        type Known = (
+            String,
+            Option<String>,
+            Option<i64>,
+            Option<i64>,
+            String,
+            String,
+        );
         let attempts: Vec<Known> = if is_there("diesel_sharded_attempt") {
             attempt::table.load(&mut self.conn)?
         } else {
@@ -105,11 +112,8 @@ impl Session {
                     unlocked: known.1.clone(),
                     failed: known.2.map(count),
                     begun: known.3.map(count),
-                    ran_before: count(known.4),
-                    skipped: words(&known.5)
-                        .iter()
-                        .filter_map(|number| number.parse().ok())
-                        .collect(),
+                    ran_before: numbers(&known.4),
+                    skipped: numbers(&known.5),
                 }),
                 version: row.0,
                 name: row.1,
@@ -132,15 +136,14 @@ impl Session {
                     .execute(&mut session.conn)?;
             }
             let of = &row.attempt;
-            let skipped: Vec<String> = of.skipped.iter().map(usize::to_string).collect();
             diesel::insert_into(attempt::table)
                 .values((
                     attempt::version.eq(&row.version),
                     attempt::unlocked.eq(of.unlocked.as_deref()),
                     attempt::failed.eq(of.failed.map(number)),
                     attempt::begun.eq(of.begun.map(number)),
-                    attempt::ran_before.eq(number(of.ran_before)),
-                    attempt::skipped.eq(skipped.join(" ")),
+                    attempt::ran_before.eq(listed(&of.ran_before)),
+                    attempt::skipped.eq(listed(&of.skipped)),
                 ))
                 .execute(&mut session.conn)?;
             diesel::insert_into(progress::table)
@@ -209,6 +212,16 @@ impl Session {
             .execute(&mut self.conn)
             .map(|_| ())
     }
+}
+
+fn listed(numbers: &[usize]) -> String {
+    let texts: Vec<String> = numbers.iter().map(usize::to_string).collect();
+    texts.join(" ")
+}
+
+fn numbers(list: &str) -> Vec<usize> {
+    let numbers = list.split_whitespace().map(str::parse);
+    numbers.filter_map(Result::ok).collect()
 }
 
 fn words(text: &str) -> Vec<String> {

@@ -57,8 +57,8 @@ diesel::table! {
         failed -> Nullable<BigInt>,
         /// The number of the statement that began the transaction that was rolled back.
         begun -> Nullable<BigInt>,
-        /// So many statements had run in earlier attempts.
-        ran_before -> BigInt,
+        /// The numbers of the statements that had run in earlier attempts.
+        ran_before -> Text,
         /// The numbers of the statements that were not sent.
         skipped -> Text,
     }

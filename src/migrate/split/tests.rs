@@ -213,7 +213,10 @@ fn a_copy_with_the_client_is_refused() {
     let column = "COPY t FROM '/tmp/x' WHERE a IS DISTINCT FROM STDIN AND stdin > 1";
     for (end, more) in [("", ""), (";", ""), (";\n", "SELECT 'ä;' FROM stdin")] {
         let found = texts(&format!("{column}{end}{more}"), UrlKind::Postgres);
-        let expected: Vec<&str> = [column, more].into_iter().filter(|one| !one.is_empty()).collect();
+        let expected: Vec<&str> = [column, more]
+            .into_iter()
+            .filter(|one| !one.is_empty())
+            .collect();
         assert_eq!(found, expected);
     }
     let both = format!("{column};\nCOPY t FROM stdin;\n1\n\\.\nSELECT 1");

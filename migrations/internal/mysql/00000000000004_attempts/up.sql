@@ -3,6 +3,6 @@ CREATE TABLE IF NOT EXISTS diesel_sharded_attempt (
     unlocked TEXT CHARACTER SET utf8mb4,
     failed BIGINT,
     begun BIGINT,
-    ran_before BIGINT NOT NULL,
+    ran_before MEDIUMTEXT CHARACTER SET ascii NOT NULL,
     skipped MEDIUMTEXT CHARACTER SET ascii NOT NULL
 ) ENGINE = InnoDB;

@@ -3,6 +3,6 @@ CREATE TABLE IF NOT EXISTS diesel_sharded_attempt (
     unlocked TEXT,
     failed BIGINT,
     begun BIGINT,
-    ran_before BIGINT NOT NULL,
+    ran_before TEXT NOT NULL,
     skipped TEXT NOT NULL
 );

@@ -3,9 +3,9 @@
 use diesel_sharded::{Config, KeyspaceDescription, NodeDescription, TableDescription, Topology};
 use serde::Serialize;
 
-use crate::context::{Context, ProblemFields};
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 use crate::command::database::DefaultFolder;
+use crate::context::{Context, ProblemFields};
 use crate::exit::Exit;
 use crate::failure::{CommandResult, Failure};
 use crate::output::{DOUBTFUL, GOOD, counted, styled, table};

@@ -232,7 +232,11 @@ fn show(output: &Output, report: &TablesReport) -> bool {
 fn ensure(args: &EnsureArgs, context: &Context) -> CommandResult {
     let (_, topology, migrator) = load(context)?;
     let options = args.fleet.options(&topology)?;
-    let progress = Progress::start(context.output(), args.fleet.parallel(), args.fleet.advice(&Action::Run));
+    let progress = Progress::start(
+        context.output(),
+        args.fleet.parallel(),
+        args.fleet.advice(&Action::Run),
+    );
     let report = migrator.ensure_tables(args.ahead, &options, &|event| progress.observe(event))?;
     progress.finish(&report);
     Ok(exit(&report))
@@ -270,7 +274,11 @@ fn retire(args: &RetireArgs, context: &Context) -> CommandResult {
             "say what becomes of the tables: --drop, or --rename-suffix SUFFIX",
         ));
     };
-    let progress = Progress::start(output, args.fleet.parallel(), args.fleet.advice(&Action::Run));
+    let progress = Progress::start(
+        output,
+        args.fleet.parallel(),
+        args.fleet.advice(&Action::Run),
+    );
     let report = migrator.retire_tables(&args.before, &how, &options, &|event| {
         progress.observe(event);
     })?;

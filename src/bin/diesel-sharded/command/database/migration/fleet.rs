@@ -198,7 +198,10 @@ pub(crate) struct DefaultFolder {
 /// folder of migrations that counts where the configuration names none.
 pub(crate) fn check(config: &Config, topology: &Topology) -> Result<DefaultFolder, Failure> {
     let folder = default_folder(config, topology)?;
-    if let Some(folder) = folder.as_deref().filter(|one| one.exists() && !one.is_dir()) {
+    if let Some(folder) = folder
+        .as_deref()
+        .filter(|one| one.exists() && !one.is_dir())
+    {
         return Err(Failure::usage(no_folder(folder)));
     }
     let mut problems = Migrator::missing_backends(topology);

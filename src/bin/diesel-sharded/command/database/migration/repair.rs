@@ -38,7 +38,7 @@ pub(super) struct Args {
     resume_from: Option<u32>,
 
     /// Send statements again that have run already, where what they did has been undone
-    #[arg(long, requires = "resume_from")]
+    #[arg(long, conflicts_with = "mark")]
     force: bool,
 
     /// Record this as what the database is now

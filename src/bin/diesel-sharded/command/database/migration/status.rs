@@ -113,12 +113,8 @@ impl Counts {
         };
         Self {
             up_to_date: count(&|shard| shard.is_up_to_date()),
-            pending: count(&|shard| {
-                behind(shard) && !shard.is_running() && !shard.is_in_doubt()
-            }),
-            running: count(&|shard| {
-                behind(shard) && shard.is_running() && !shard.is_in_doubt()
-            }),
+            pending: count(&|shard| behind(shard) && !shard.is_running() && !shard.is_in_doubt()),
+            running: count(&|shard| behind(shard) && shard.is_running() && !shard.is_in_doubt()),
             in_doubt: count(&|shard| behind(shard) && shard.is_in_doubt()),
             diverged: count(&|shard| shard.failures.is_empty() && shard.has_diverged()),
             failed: count(&|shard| !shard.failures.is_empty()),
