@@ -52,7 +52,8 @@ pub struct ShardLock {
 }
 
 impl Migrator {
-    /// Ends the dirty state of one migration on one shard.
+    /// Ends the dirty state of one migration on one shard. The version is written with dashes or without, or as
+    /// the whole name of the migration.
     ///
     /// # Errors
     ///
