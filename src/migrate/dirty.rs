@@ -258,7 +258,7 @@ impl Dirty {
                 "the transaction that statement {begin} begins was not committed, so nothing from there on has stayed"
             ),
             (None, None) if next > self.of => "only its entry is missing".to_owned(),
-            (None, None) if self.error.is_some() => format!("statement {next} failed"),
+            (None, None) if self.error.is_some() => format!("it stopped at statement {next}"),
             (None, None) => {
                 format!("statement {next} may have run or not, since the runner was lost")
             }

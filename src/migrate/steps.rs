@@ -30,6 +30,8 @@ pub(super) struct Halt {
 /// Why an attempt does not go on.
 enum Stop {
     Failed(Failure),
+    /// The statement has run, and that could not be recorded.
+    Unrecorded(Failure),
     /// Its record is not there any more.
     Gone,
 }
@@ -134,7 +136,15 @@ impl Job<'_> {
             TransactionProbe::Open if open.is_none() => *open = Some(at),
             _ => {}
         }
-        self.raise(session, progress, at + 1)?;
+        self.raise(session, progress, at + 1)
+            .map_err(|stop| match stop {
+                Stop::Failed(mut failure) => {
+                    failure.message =
+                        format!("statement {} has run, and {}", at + 1, failure.message);
+                    Stop::Unrecorded(failure)
+                }
+                stop => stop,
+            })?;
         if open.is_none() {
             progress.done = at + 1;
         }
@@ -147,7 +157,7 @@ impl Job<'_> {
             Ok(true) => Ok(()),
             Ok(false) => Err(Stop::Gone),
             Err(error) => Err(Stop::Failed(bookkeeping(
-                "recording that a statement has run",
+                "recording how far it has come",
                 &error,
             ))),
         }
@@ -211,6 +221,14 @@ impl Job<'_> {
     ) -> Failure {
         match stop {
             Stop::Failed(failure) => self.left_dirty(session, migration, progress, failure, halt),
+            Stop::Unrecorded(failure) => {
+                let halt = Halt {
+                    at: None,
+                    is_clean: false,
+                    ..halt
+                };
+                self.left_dirty(session, migration, progress, failure, halt)
+            }
             Stop::Gone => {
                 if halt.open.is_none() {
                     // It was sent, and only its record is missing.
@@ -274,7 +292,7 @@ impl Job<'_> {
             // Where the record has come further, it was committed, and so was what it tells of.
             let back = halt.open.filter(|begin| progress.done <= *begin);
             progress.attempt.begun = back.map(|begin| begin + 1);
-            if let (Some(begin), None) = (halt.open, back) {
+            if let (Some(begin), None, UrlKind::Mysql) = (halt.open, back, session.kind()) {
                 let stayed: Vec<usize> = (begin + 1..=progress.done).collect();
                 told = format!(
                     "{told}; MySQL commits an open transaction before a change of the schema, so {} although no COMMIT came",
