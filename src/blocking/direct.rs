@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::backend::{NodeConnection, ServerInfo};
 use super::node::connect_once;
+use super::wal;
 use crate::driver::identity;
 use crate::error::{ConfigErrors, ConfigProblem, Error, UnavailableCause};
 use crate::topology::{NodeDescription, NodeSpec, Snapshot, Topology, UrlKind};
@@ -86,6 +87,10 @@ pub fn ping_node<C: NodeConnection>(
 fn ask<C: NodeConnection>(snapshot: &Snapshot, spec: &NodeSpec) -> Result<NodeAnswer, Error> {
     let failed = |error: diesel::result::Error| {
         let text = spec.url.scrub(&error.to_string());
+        let text = match wal::file(spec) {
+            Some(file) => format!("{}: {text}", wal::hint(&file)),
+            None => text,
+        };
         unavailable(spec, UnavailableCause::Other, text)
     };
     let begun = Instant::now();

@@ -21,6 +21,7 @@ mod slot;
 mod transaction;
 mod transaction_manager;
 mod verify;
+pub(crate) mod wal;
 
 pub use backend::{NodeConnection, ServerInfo};
 pub use builder::ManagerBuilder;

@@ -6,11 +6,10 @@ use std::time::Duration;
 use diesel::connection::SimpleConnection;
 use diesel::result::Error as DieselError;
 
-use super::assess::dirty;
 use super::event::{Direction, Event};
 use super::report::{FailedStatement, Failure, FailureKind};
-use super::session::{Progress, Session, bookkeeping, now};
-use super::source::{Body, Migration, Script, checksums};
+use super::session::Session;
+use super::source::{Body, Migration, Script};
 use super::split::Statement;
 use super::work::Job;
 use crate::blocking::TransactionProbe;
@@ -55,13 +54,12 @@ fn shortened(sql: &str) -> String {
 }
 
 impl Job<'_> {
-    /// Runs a migration, from its statement after `done`, and records it.
+    /// Runs a migration, and records it.
     pub(super) fn apply(
         &self,
         session: &mut Session,
         migration: &Migration,
         direction: Direction,
-        done: usize,
     ) -> Result<(), Failure> {
         match (&migration.body, direction) {
             (Body::Sql { up: script, .. }, Direction::Up)
@@ -81,9 +79,8 @@ impl Job<'_> {
                 },
                 Direction::Down,
             ) => match &script.statements {
-                // One that was stopped half-way goes on as it began.
-                Some(statements) if !script.in_transaction || done > 0 => {
-                    self.step_by_step(session, migration, direction, statements, done)
+                Some(statements) if !script.in_transaction => {
+                    self.step_by_step(session, migration, direction, statements, 0, None)
                 }
                 _ => self.in_transaction(session, migration, direction, |job, session| {
                     job.send(session, migration, script)
@@ -122,7 +119,8 @@ impl Job<'_> {
                 Ok(()) => return Ok(()),
                 Err(stopped) if stopped.again && retry < self.options.retries => {
                     retry += 1;
-                    self.pause(migration, retry, &stopped.failure);
+                    let failure = stopped.failure.of_version(&migration.version);
+                    self.pause(retry, &failure);
                 }
                 Err(stopped) => return Err(stopped.failure.of_version(&migration.version)),
             }
@@ -219,131 +217,8 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Sends statement by statement what cannot run in a transaction, and records after each one how
-    /// far it has come.
-    ///
-    /// When this ends early, by whatever cause, the record says which statements have certainly run:
-    /// it is made before the first one is sent, and raised only after each has succeeded. Only
-    /// where nothing has run is it taken back.
-    pub(super) fn step_by_step(
-        &self,
-        session: &mut Session,
-        migration: &Migration,
-        direction: Direction,
-        statements: &[Statement],
-        done: usize,
-    ) -> Result<(), Failure> {
-        let version = &migration.version;
-        let mut progress = self.progress(migration, direction, done, statements.len());
-        session
-            .begin_progress(&progress, &checksums(statements, session.kind()))
-            .map_err(|error| bookkeeping("recording that it begins", &error).of_version(version))?;
-        for (at, statement) in statements.iter().enumerate().skip(done) {
-            let mut retry = 0;
-            let sent = loop {
-                match session.batch_execute(&statement.text) {
-                    Err(error)
-                        if retry < self.options.retries
-                            && session.is_conflict(&error)
-                            && !statement.may_fail_half_way(session.kind())
-                            && session.is_idle() =>
-                    {
-                        retry += 1;
-                        let failure = self.failed_at(session, statements, at, &error).failure;
-                        self.pause(migration, retry, &failure);
-                    }
-                    sent => break sent,
-                }
-            };
-            let advanced =
-                sent.map_err(|error| self.failed_at(session, statements, at, &error).failure);
-            let advanced = advanced.and_then(|()| {
-                session
-                    .advance(version, at + 1)
-                    .map_err(|error| bookkeeping("recording that a statement has run", &error))
-            });
-            if let Err(failure) = advanced {
-                progress.done = at;
-                return Err(self.left_dirty(session, progress, failure, statements.get(at)));
-            }
-            self.done(migration, at + 1, statements.len());
-        }
-        progress.done = statements.len();
-        if !session.is_idle() {
-            let failure = Failure::new(
-                FailureKind::RolledBack,
-                "it has begun a transaction by hand and not ended it, which was rolled back",
-            );
-            return Err(self.left_dirty(session, progress, failure, None));
-        }
-        session.record_now(migration, direction).map_err(|error| {
-            let failure = bookkeeping("recording it failed", &error);
-            self.left_dirty(session, progress, failure, None)
-        })
-    }
-
-    pub(super) fn progress(
-        &self,
-        migration: &Migration,
-        direction: Direction,
-        done: usize,
-        total: usize,
-    ) -> Progress {
-        Progress {
-            version: migration.version.to_string(),
-            name: migration.name.to_string(),
-            direction,
-            done,
-            total,
-            error: None,
-            started_at: now(),
-        }
-    }
-
-    /// Writes down why a migration stopped half-way, and says what to do next.
-    pub(super) fn left_dirty(
-        &self,
-        session: &mut Session,
-        mut progress: Progress,
-        failure: Failure,
-        statement: Option<&Statement>,
-    ) -> Failure {
-        session.rollback_by_hand();
-        let version: Arc<str> = progress.version.as_str().into();
-        // What was in a transaction begun by hand is rolled back, and so is what was recorded in it.
-        if let Ok(rows) = session.read_progress()
-            && let Some(row) = rows.into_iter().find(|row| row.version == *version)
-        {
-            progress.done = row.done;
-        }
-        // A statement that fails alone and first has changed nothing: there is nothing to repair.
-        let untouched = progress.done == 0
-            && failure.kind != FailureKind::ConnectionLost
-            && statement.is_some_and(|one| !one.may_fail_half_way(session.kind()));
-        if untouched && session.withdraw(&version).is_ok() {
-            let mut failure = failure.of_version(&version);
-            failure.message += ", nothing of the migration has run";
-            return failure;
-        }
-        let said = failure
-            .database
-            .clone()
-            .unwrap_or_else(|| failure.message.clone());
-        if failure.kind != FailureKind::ConnectionLost {
-            // If it cannot be written, the record says the same without the cause.
-            let _ = session.stopped(&version, &said);
-            progress.error = Some(said.clone());
-        }
-        let told = dirty(self.target.shard(), &progress);
-        Failure {
-            message: format!("{}; {}", failure.message, told.message),
-            database: Some(said),
-            ..failure.of_version(&version)
-        }
-    }
-
     /// A statement, one of several, that failed.
-    fn failed_at(
+    pub(super) fn failed_at(
         &self,
         session: &Session,
         statements: &[Statement],
@@ -371,7 +246,7 @@ impl Job<'_> {
         }
     }
 
-    fn done(&self, migration: &Migration, number: usize, of: usize) {
+    pub(super) fn done(&self, migration: &Migration, number: usize, of: usize) {
         self.tell(&Event::StatementDone {
             shard: self.target.shard(),
             version: Arc::clone(&migration.version),
@@ -380,10 +255,11 @@ impl Job<'_> {
         });
     }
 
-    fn pause(&self, migration: &Migration, retry: u32, failure: &Failure) {
+    /// Tells that the same is tried again, and waits: each time twice as long.
+    pub(super) fn pause(&self, retry: u32, failure: &Failure) {
         self.tell(&Event::Retrying {
             shard: self.target.shard(),
-            version: Arc::clone(&migration.version),
+            version: failure.version.clone().unwrap_or_default(),
             retry,
             of: self.options.retries,
             message: failure.database.clone().unwrap_or_default(),
@@ -403,16 +279,6 @@ fn hint(error: &DieselError) -> &'static str {
         " (write `run_in_transaction = false` into its metadata.toml)"
     } else {
         ""
-    }
-}
-
-impl Session {
-    /// Whether no transaction is open, as far as the client library can tell.
-    fn is_idle(&mut self) -> bool {
-        matches!(
-            self.probe(),
-            TransactionProbe::Idle | TransactionProbe::Unknown
-        ) || self.kind() == UrlKind::Mysql
     }
 }
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use super::apply::NO_WAY_BACK;
 use super::event::Direction;
+use super::migrator::Target;
 use super::options::Options;
 use super::plan::{Action, Step, Steps};
 use super::report::{Failure, FailureKind};
-use super::session::{Books, Progress};
+use super::session::Books;
 use super::source::{Body, Migration, MigrationSet};
 use super::status::{Dirty, VersionState, VersionStatus};
 use crate::name::ShardName;
@@ -31,24 +32,25 @@ pub(super) struct Assessment {
 /// What `action` means for a database.
 pub(super) fn assess(
     action: Action,
-    shard: ShardName,
+    target: &Target,
     set: &MigrationSet,
     books: &Books,
     options: &Options,
 ) -> Assessment {
+    let shard = target.shard();
     let mut assessment = Assessment {
         tasks: Vec::new(),
         failures: books
             .progress
             .iter()
-            .map(|progress| dirty(shard, progress))
+            .map(|progress| Dirty::of(target, set.get(&progress.version), progress).failure(shard))
             .collect(),
     };
     match action {
-        Action::Run => run(set, books, options, &mut assessment),
-        Action::Revert(steps) => revert(steps, set, books, &mut assessment),
+        Action::Run => run(shard, set, books, options, &mut assessment),
+        Action::Revert(steps) => revert(steps, shard, set, books, &mut assessment),
         Action::Redo(steps) => {
-            revert(steps, set, books, &mut assessment);
+            revert(steps, shard, set, books, &mut assessment);
             let again: Vec<Task> = assessment
                 .tasks
                 .iter()
@@ -64,17 +66,19 @@ pub(super) fn assess(
     assessment
 }
 
-fn run(set: &MigrationSet, books: &Books, options: &Options, assessment: &mut Assessment) {
+fn run(
+    shard: ShardName,
+    set: &MigrationSet,
+    books: &Books,
+    options: &Options,
+    assessment: &mut Assessment,
+) {
     let failures = &mut assessment.failures;
     if !options.allow_unknown {
         for version in unknown(set, books) {
-            failures.push(
-                Failure::new(
-                    FailureKind::Unknown,
-                    "it is applied here, but no source has it: a newer release has migrated this database, or the folder was removed; restore it, or allow unknown versions",
-                )
-                .of_version(&version.into()),
-            );
+            let mut failure = no_source(shard, version, "it is applied here");
+            failure.message += "; or allow unknown versions";
+            failures.push(failure);
         }
     }
     let newest = newest_known(set, books);
@@ -106,7 +110,13 @@ fn run(set: &MigrationSet, books: &Books, options: &Options, assessment: &mut As
     }
 }
 
-fn revert(steps: Steps, set: &MigrationSet, books: &Books, assessment: &mut Assessment) {
+fn revert(
+    steps: Steps,
+    shard: ShardName,
+    set: &MigrationSet,
+    books: &Books,
+    assessment: &mut Assessment,
+) {
     let count = match steps {
         Steps::Last(count) => count,
         Steps::All => usize::MAX,
@@ -130,15 +140,23 @@ fn revert(steps: Steps, set: &MigrationSet, books: &Books, assessment: &mut Asse
                     Body::Code(_) => "its code has no way back, so it cannot be reverted",
                 },
             ),
-            Err(_) => Failure::new(
-                FailureKind::Unknown,
-                "it is to be reverted, but no source has it: restore its folder",
-            ),
+            Err(_) => no_source(shard, version, "it is to be reverted"),
         };
         assessment
             .failures
             .push(refused.of_version(&version.as_str().into()));
     }
+}
+
+/// A version that a database knows and no source.
+pub(super) fn no_source(shard: ShardName, version: &str, what: &str) -> Failure {
+    Failure::new(
+        FailureKind::Unknown,
+        format!(
+            "{what}, but no source has it (a newer release, or its folder was removed): restore its folder, or, if it is gone for good, undo by hand what it did and run `diesel-sharded migration repair {shard} {version} --mark reverted`"
+        ),
+    )
+    .of_version(&version.into())
 }
 
 /// Applied versions that no source knows.
@@ -200,7 +218,9 @@ pub(super) fn row(set: &MigrationSet, books: &Books, running: bool) -> Vec<Versi
         }))
         .collect();
     for progress in &books.progress {
-        let state = if running {
+        let state = if progress.doubt.is_some() {
+            VersionState::InDoubt
+        } else if running {
             VersionState::Running
         } else {
             VersionState::Dirty
@@ -219,64 +239,6 @@ pub(super) fn row(set: &MigrationSet, books: &Books, running: bool) -> Vec<Versi
     }
     versions.sort_by(|a, b| a.version.cmp(&b.version));
     versions
-}
-
-impl From<&Progress> for Dirty {
-    fn from(progress: &Progress) -> Self {
-        Self {
-            version: progress.version.as_str().into(),
-            direction: progress.direction,
-            done: progress.done,
-            of: progress.total,
-            error: progress.error.clone(),
-        }
-    }
-}
-
-/// What ran of a migration that stopped half-way, and what to do next.
-pub(super) fn dirty(shard: ShardName, progress: &Progress) -> Failure {
-    let Progress {
-        version,
-        done,
-        total,
-        ..
-    } = progress;
-    let next = done + 1;
-    let what = match (progress.direction, progress.total) {
-        (Direction::Up, 0) => "its code stopped half-way".to_owned(),
-        (Direction::Down, 0) => "its code stopped half-way while it was reverted".to_owned(),
-        (direction, total) => {
-            let while_reverting = match direction {
-                Direction::Up => "",
-                Direction::Down => " while it was reverted",
-            };
-            let rest = match &progress.error {
-                Some(_) => format!("statement {next} failed"),
-                None if *done == total => "only its entry is missing".to_owned(),
-                None => format!("statement {next} may have run or not, since the runner was lost"),
-            };
-            format!(
-                "it stopped half-way{while_reverting}: {done} of its {total} statements have run, {rest}"
-            )
-        }
-    };
-    let repair = format!("diesel-sharded migration repair {shard} {version}");
-    let resume = if *total == 0 {
-        String::new()
-    } else {
-        format!("`{repair} --resume-from {next}` to go on there, ")
-    };
-    let failure = Failure::new(
-        FailureKind::Dirty,
-        format!(
-            "{what}; look at the database, then run {resume}`{repair} --mark applied` if all of it is there, or `{repair} --mark reverted` if nothing of it is"
-        ),
-    )
-    .of_version(&version.as_str().into());
-    match &progress.error {
-        Some(error) => failure.said(error.clone()),
-        None => failure,
-    }
 }
 
 /// A step as a plan shows it.

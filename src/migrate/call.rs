@@ -9,6 +9,7 @@ use super::event::Direction;
 use super::report::{Failure, FailureKind};
 use super::session::{Session, bookkeeping};
 use super::source::{CodeMigration, Migration};
+use super::steps::Halt;
 use super::work::Job;
 use crate::error::BoxError;
 use crate::route::stack;
@@ -22,18 +23,13 @@ impl Job<'_> {
         code: &dyn CodeMigration,
         direction: Direction,
     ) -> Result<(), Failure> {
-        let version = &migration.version;
         let progress = self.progress(migration, direction, 0, 0);
-        session
-            .begin_progress(&progress, &[])
-            .map_err(|error| bookkeeping("recording that it begins", &error).of_version(version))?;
+        self.begin(session, &progress)?;
         if let Err(stopped) = self.call(session, code, direction) {
-            return Err(self.left_dirty(session, progress, stopped.failure, None));
+            let halt = Halt::default();
+            return Err(self.left_dirty(session, migration, progress, stopped.failure, halt));
         }
-        session.record_now(migration, direction).map_err(|error| {
-            let failure = bookkeeping("recording it failed", &error);
-            self.left_dirty(session, progress, failure, None)
-        })
+        self.end(session, migration, progress)
     }
 
     /// Runs code in a transaction on MySQL, where a statement that changes the schema commits it.
@@ -49,17 +45,24 @@ impl Job<'_> {
     ) -> Result<(), Failure> {
         let version = &migration.version;
         let progress = self.progress(migration, direction, 0, 0);
-        session
-            .begin_progress(&progress, &[])
-            .map_err(|error| bookkeeping("recording that it begins", &error).of_version(version))?;
+        self.begin(session, &progress)?;
         let ran = self.in_transaction(session, migration, direction, |job, session| {
+            let ours = |ours| {
+                if ours {
+                    Ok(())
+                } else {
+                    Err(DieselError::NotFound)
+                }
+            };
             session
-                .advance(version, 1)
+                .advance(&progress, 1)
+                .and_then(ours)
                 .map_err(|error| bookkeeping("marking that it begins", &error))?;
             job.call(session, code, direction)?;
             session
-                .withdraw(version)
-                .map_err(|error| bookkeeping("recording it failed", &error).into())
+                .withdraw_own(&progress)
+                .and_then(ours)
+                .map_err(|error| bookkeeping("recording it", &error).into())
         });
         ran.map_err(|failure| {
             let marked = session.read_progress().is_ok_and(|rows| {
@@ -69,7 +72,7 @@ impl Job<'_> {
             if marked && session.withdraw(version).is_ok() {
                 return failure;
             }
-            self.left_dirty(session, progress, failure, None)
+            self.left_dirty(session, migration, progress, failure, Halt::default())
         })
     }
 

@@ -3,13 +3,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::assess::{Assessment, assess, step};
-use super::event::{Event, Holder, Observer};
+use super::assess::{Assessment, Task, assess, step};
+use super::event::{Event, Observer};
 use super::migrator::{Inner, Migrator, Target};
 use super::options::Options;
 use super::plan::{Action, Plan, ShardPlan};
 use super::report::{Failure, FailureKind};
-use super::session::{Books, Session, bookkeeping};
+use super::session::{Books, Held, Session, bookkeeping};
 use super::source::MigrationSet;
 use crate::driver::IdentityRow;
 use crate::driver::identity::compare as compare_identity;
@@ -23,8 +23,8 @@ const LOOKS: usize = 8;
 #[derive(Default)]
 pub(super) struct Look {
     pub(super) books: Books,
-    /// Somebody migrates it at the moment.
-    pub(super) holder: Option<Holder>,
+    /// Who migrates it at the moment.
+    pub(super) held: Held,
     /// The migrations for the tables that are there; `None`: as they were loaded.
     pub(super) set: Option<Arc<MigrationSet>>,
 }
@@ -42,19 +42,30 @@ impl Checked {
         self.assessment.tasks.is_empty() && !self.needs_books
     }
 
+    /// What will run: nothing where something stands against it.
+    fn steps(&self) -> &[Task] {
+        if self.assessment.failures.is_empty() {
+            &self.assessment.tasks
+        } else {
+            &[]
+        }
+    }
+
     /// Whether it is only out of reach.
     pub(super) fn is_unreachable(&self) -> bool {
-        let failures = &self.assessment.failures;
-        !failures.is_empty() && failures.iter().all(is_unreachable)
+        only_unreachable(&self.assessment.failures)
     }
 }
 
-/// Whether a shard with this failure may be left out.
-pub(super) fn is_unreachable(failure: &Failure) -> bool {
-    matches!(
-        failure.kind,
-        FailureKind::Unreachable | FailureKind::ConnectionLost | FailureKind::Closed
-    )
+/// Whether a shard with these failures may be left out.
+pub(super) fn only_unreachable(failures: &[Failure]) -> bool {
+    let is_unreachable = |failure: &Failure| {
+        matches!(
+            failure.kind,
+            FailureKind::Unreachable | FailureKind::ConnectionLost | FailureKind::Closed
+        )
+    };
+    !failures.is_empty() && failures.iter().all(is_unreachable)
 }
 
 /// Does one thing for each item, on some threads; the answers come in the order of the items.
@@ -119,33 +130,62 @@ pub(super) fn look(target: &Target, who: bool) -> Result<Look, Failure> {
     let mut session = Session::open(&target.spec, target.kind)?;
     let mut look = Look {
         books: read(&mut session)?,
-        holder: None,
+        held: Held::Nobody,
         set: Some(target.set_here(&mut session)?),
     };
     if look.books.progress.is_empty() {
         if who {
-            look.holder = session.holder(target.file.as_deref())?;
+            look.held = session.holder(target.file.as_deref())?;
         }
         return Ok(look);
     }
     // What has begun and not ended is either dirty, or somebody's work at this moment. Whoever has
     // just finished has taken the entry away before the lock, so a second look decides.
-    look.holder = session.holder(target.file.as_deref())?;
-    if look.holder.is_none() {
+    look.held = session.holder(target.file.as_deref())?;
+    if look.held == Held::Nobody {
         let again = read(&mut session)?;
         let begun = look.books.progress.clone();
         look.books = again;
         if look.books.progress != begun {
-            look.holder = session.holder(target.file.as_deref())?;
+            look.held = session.holder(target.file.as_deref())?;
         }
+    }
+    if let Held::Unknown(reason) = &look.held {
+        doubt(&mut look.books, reason);
     }
     Ok(look)
 }
 
+/// Reads what is recorded in a database. Of a migration that was begun without a lock, nobody can see
+/// whether its runner is still there.
 pub(super) fn read(session: &mut Session) -> Result<Books, Failure> {
-    session
-        .read_books()
-        .map_err(|error| bookkeeping("reading what is recorded in the database", &error))
+    let mut books = session.read_books().map_err(|error| {
+        let mut failure = bookkeeping("reading what is recorded in the database", &error);
+        if failure.kind == FailureKind::Bookkeeping {
+            failure.message += ": give this user the right to read the tables that are kept there (`__diesel_schema_migrations`, `diesel_sharded_..`), or restore them from a backup";
+        }
+        failure
+    })?;
+    for row in &mut books.progress {
+        if let Some(who) = row
+            .attempt
+            .unlocked
+            .as_ref()
+            .filter(|_| row.error.is_none())
+        {
+            row.doubt = Some(format!("it was begun without the lock by {who}"));
+        }
+    }
+    Ok(books)
+}
+
+/// Of what has begun and neither ended nor failed, it is not known whether its runner is still there.
+pub(super) fn doubt(books: &mut Books, reason: &str) {
+    for row in &mut books.progress {
+        if row.error.is_none() && row.doubt.is_none() {
+            row.doubt = Some(reason.to_owned());
+        }
+    }
 }
 
 /// Compares whose data a database holds with what the topology takes it for.
@@ -210,8 +250,8 @@ pub(super) fn check(inner: &Inner, target: &Target, action: Action, options: &Op
     match looked {
         Ok(look) => {
             let set = look.set.unwrap_or_else(|| Arc::clone(&target.set));
-            let mut assessment = assess(action, target.shard(), &set, &look.books, options);
-            if look.holder.is_some() {
+            let mut assessment = assess(action, target, &set, &look.books, options);
+            if matches!(look.held, Held::By(_)) {
                 // Somebody is at it: what counts is what will be there when they have finished.
                 assessment
                     .failures
@@ -247,21 +287,23 @@ pub(super) fn preflight(
     for (target, checked) in targets.iter().zip(&checked) {
         observer(&Event::Checked {
             shard: target.shard(),
-            steps: checked.assessment.tasks.len(),
+            steps: checked.steps().len(),
             failures: checked.assessment.failures.clone(),
         });
     }
     checked
 }
 
-/// Databases with the same migrations have to revert the same ones.
+/// Databases with the same migrations have to revert the same ones. One that something else stands
+/// against reverts nothing, and is no measure for the others.
 fn compare_reverts(targets: &[&Target], checked: &mut [Checked]) {
-    for at in 0..targets.len() {
-        let other = (0..targets.len()).find(|other| {
+    let sound: Vec<usize> = (0..targets.len())
+        .filter(|at| checked[*at].assessment.failures.is_empty())
+        .collect();
+    for at in sound.iter().copied() {
+        let other = sound.iter().copied().find(|other| {
             Arc::ptr_eq(&targets[at].sources, &targets[*other].sources)
                 && checked[at].assessment.tasks != checked[*other].assessment.tasks
-                && !checked[at].is_unreachable()
-                && !checked[*other].is_unreachable()
         });
         if let Some(other) = other {
             let failure = Failure::new(
@@ -293,8 +335,7 @@ impl Migrator {
                 shard: target.shard(),
                 also: target.also().to_vec(),
                 steps: checked
-                    .assessment
-                    .tasks
+                    .steps()
                     .iter()
                     .map(|task| step(&checked.set, *task))
                     .collect(),

@@ -41,7 +41,8 @@
 //! either there and recorded, or neither. Some cannot: those with `run_in_transaction = false` in
 //! `metadata.toml`, those that begin or end transactions by themselves, and on MySQL those that do more
 //! than change rows, since MySQL commits before and after each change of the schema. They are sent
-//! statement by statement, and after each one it is recorded how far they have come. One that stops
+//! statement by statement, and after each one it is recorded how far they have come; within a transaction
+//! that they begin by themselves, once it is committed. One that stops
 //! half-way leaves its shard *dirty*: nothing more runs there until somebody has looked at the database
 //! and said how to go on ([`Migrator::repair`]).
 
@@ -51,6 +52,7 @@ mod apply;
 mod assess;
 mod call;
 mod check;
+mod dirty;
 mod event;
 mod fleet;
 mod migrator;
@@ -64,6 +66,7 @@ mod session;
 mod source;
 mod split;
 mod status;
+mod steps;
 mod templates;
 mod work;
 

@@ -116,8 +116,9 @@ impl Options {
         self
     }
 
-    /// Reverts or redoes although shards would not all revert the same versions; and lets
-    /// [`unlock`](super::Migrator::unlock) end the session that holds the lock. Defaults to `false`.
+    /// Reverts or redoes although shards would not all revert the same versions; lets
+    /// [`unlock`](super::Migrator::unlock) end the session that holds the lock, and
+    /// [`repair`](super::Migrator::repair) send statements again that have run. Defaults to `false`.
     pub fn force(mut self, force: bool) -> Self {
         self.force = force;
         self

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::check::only_unreachable;
 use super::event::Direction;
 use super::report::Failure;
 use crate::name::ShardName;
@@ -61,11 +62,21 @@ pub struct ShardPlan {
     /// The other shards on the same database.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<ShardName>,
-    /// What would run, in this order.
+    /// What would run, in this order; nothing where the shard is refused.
     pub steps: Vec<Step>,
     /// What stands against it: with any of these, the shard is refused.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<Failure>,
+}
+
+impl ShardPlan {
+    /// Whether it is refused, and only for being out of reach: [`Options::skip_unreachable`] leaves it out.
+    ///
+    /// [`Options::skip_unreachable`]: super::Options::skip_unreachable
+    #[must_use]
+    pub fn is_unreachable(&self) -> bool {
+        only_unreachable(&self.failures)
+    }
 }
 
 /// One migration in one direction.

@@ -2,14 +2,15 @@
 
 use serde::Serialize;
 
-use super::assess::{dirty, row};
-use super::check::{check_identity, each, lookers, read};
+use super::assess::{no_source, row};
+use super::check::{check_identity, each, lookers};
+use super::dirty::{Resume, have, resume};
 use super::event::{Direction, Event, Holder, Observer};
 use super::migrator::{Migrator, Target};
 use super::options::Options;
 use super::report::{Failure, FailureKind, Marked, Ran, ShardReport};
-use super::session::{Books, Progress, Session, bookkeeping};
-use super::source::{Migration, checksums};
+use super::session::{Attempt, Books, Session, bookkeeping};
+use super::source::{Migration, version_of};
 use super::status::VersionStatus;
 use super::work::{Job, Locked};
 use crate::error::Error;
@@ -21,7 +22,9 @@ use crate::topology::nearest;
 #[non_exhaustive]
 pub enum Repair {
     /// Send its statements from this one on, counted from 1, and record it. Their text may have been
-    /// corrected since; that of the statements before them that have run may not.
+    /// corrected since; that of the statements before them that have run may not. Statements that have run
+    /// are sent again only with [`Options::force`]; those that have not and come before this one are
+    /// skipped, and told as skipped. A transaction that the migration begins by itself is sent as a whole.
     ResumeFrom(usize),
     /// Record it as applied, with the text it has now. For what was finished by hand, and for an edited
     /// migration whose change has no effect.
@@ -49,7 +52,8 @@ pub struct ShardLock {
 }
 
 impl Migrator {
-    /// Ends the dirty state of one migration on one shard.
+    /// Ends the dirty state of one migration on one shard. The version is written with dashes or without, or as
+    /// the whole name of the migration.
     ///
     /// # Errors
     ///
@@ -64,8 +68,9 @@ impl Migrator {
         observer: &Observer<'_>,
     ) -> Result<ShardReport, Error> {
         let target = self.target(shard)?;
-        // As a version is written in a folder's name.
-        let version = version.replace('-', "");
+        // As `list` and `status` print it: a version, with dashes or without, or the name of a folder.
+        let name = version.contains('_').then_some(version);
+        let version = version_of(version);
         let job = Job {
             inner: &self.inner,
             target,
@@ -74,11 +79,11 @@ impl Migrator {
         };
         let report = job.locked(|locked, report| {
             let one = |failure: Failure| vec![failure];
-            let books = read(&mut locked.session).map_err(one)?;
+            let books = job.read(&mut locked.session).map_err(one)?;
             check_identity(&self.inner, target, &books.identity).map_err(one)?;
             job.prepare(locked, &books, None).map_err(one)?;
             job.limit(locked, report).map_err(one)?;
-            job.repair(locked, &version, repair, &books, report)
+            job.repair(locked, (&version, name), repair, &books, report)
                 .map_err(one)
         });
         observer(&Event::ShardFinished(report.clone()));
@@ -143,7 +148,7 @@ impl Job<'_> {
     fn repair(
         &self,
         locked: &mut Locked,
-        version: &str,
+        (version, name): (&str, Option<&str>),
         repair: Repair,
         books: &Books,
         report: &mut ShardReport,
@@ -151,18 +156,18 @@ impl Job<'_> {
         let session = &mut locked.session;
         let set = self.target.set_here(session)?;
         let versions = row(&set, books, false);
-        let was = versions.iter().find(|entry| *entry.version == *version);
+        let was = versions.iter().find(|entry| {
+            *entry.version == *version
+                // A name that somebody gives is to be the right one, where it is known.
+                && name.is_none_or(|name| entry.name.as_deref().is_none_or(|own| own == name))
+        });
         let Some(was) = was.map(|entry| entry.state) else {
-            return Err(unknown(version, &versions));
+            return Err(unknown(version, name, &versions));
         };
         let known = || {
-            set.get(version).ok_or_else(|| {
-                Failure::new(
-                    FailureKind::Unknown,
-                    "it is recorded here, but no source of this shard has it: restore its folder, or mark it reverted",
-                )
-                .of_version(&version.into())
-            })
+            let shard = self.target.shard();
+            set.get(version)
+                .ok_or_else(|| no_source(shard, version, "it is recorded here"))
         };
         let written = |error| bookkeeping("recording it", &error).of_version(&version.into());
         match repair {
@@ -171,7 +176,7 @@ impl Job<'_> {
                 .map_err(written)?,
             Repair::MarkReverted => session.erase_now(version).map_err(written)?,
             Repair::ResumeFrom(from) => {
-                let ran = self.resume(session, known()?, from, books)?;
+                let ran = self.resume(session, known()?, from, books, report)?;
                 report.ran.push(ran);
                 return Ok(());
             }
@@ -191,141 +196,77 @@ impl Job<'_> {
         migration: &Migration,
         from: usize,
         books: &Books,
+        report: &mut ShardReport,
     ) -> Result<Ran, Failure> {
         let version = &migration.version;
-        let refused =
-            |message: String| Failure::new(FailureKind::Dirty, message).of_version(version);
         let begun = books.progress.iter().find(|row| *row.version == **version);
         let Some(begun) = begun else {
-            return Err(refused(
-                "it has not stopped half-way here, so there is nothing to resume: look at `status`"
-                    .to_owned(),
-            ));
-        };
-        let Some(statements) = migration.script(begun.direction) else {
-            return Err(dirty(self.target.shard(), begun));
-        };
-        // Whoever corrects the text of a migration may go on with another number of statements.
-        if begun.total != statements.len() && self.target.may_grow(version, begun.direction) {
-            return Err(refused(format!(
-                "it had {} statements when it stopped and has {} now, since it is run for each part of a table and their number has changed: put the database right by hand, then --mark applied or --mark reverted",
-                begun.total,
-                statements.len()
-            )));
-        }
-        // One more than there are: everything has run, and only its entry is missing.
-        if from == 0 || from > statements.len() + 1 {
-            return Err(refused(format!(
-                "it has {} statements: resume from 1 to {}",
-                statements.len(),
-                statements.len() + 1
-            )));
-        }
-        let recorded = session
-            .read_checksums(version)
-            .map_err(|error| bookkeeping("reading what has run", &error).of_version(version))?;
-        let now = checksums(statements, session.kind());
-        if let Some(what) = differs(begun, &recorded, &now, from) {
-            let repair = format!(
-                "diesel-sharded migration repair {} {version}",
-                self.target.shard()
-            );
             return Err(Failure::new(
-                FailureKind::Edited,
-                format!(
-                    "{what}: restore the text of what has run, or put the database right by hand and run `{repair} --mark applied` if all of it is there, `{repair} --mark reverted` if nothing of it is"
-                ),
+                FailureKind::Dirty,
+                "it has not stopped half-way here, so there is nothing to resume: look at `status`",
             )
             .of_version(version));
+        };
+        let force = self.options.force;
+        let Resume {
+            statements,
+            ran: ran_before,
+            skipped,
+            again,
+        } = resume(self.target, Some(migration), begun, from, force)?;
+        if !skipped.is_empty() {
+            let what = have(&skipped, "is skipped", "are skipped");
+            self.warn(report, format!("{version}: {what}, as was asked for"));
+        }
+        if !again.is_empty() {
+            let what = have(
+                &again,
+                "has run already and runs",
+                "have run already and run",
+            );
+            self.warn(report, format!("{version}: {what} again"));
         }
         let direction = begun.direction;
-        self.timed(migration, direction, || {
-            self.step_by_step(session, migration, direction, statements, from - 1)
-        })
+        let mut ran = self.timed(migration, direction, || {
+            let attempt = Attempt {
+                ran_before: ran_before.clone(),
+                skipped: skipped.clone(),
+                ..Attempt::default()
+            };
+            self.step_by_step(
+                session,
+                migration,
+                direction,
+                statements,
+                from - 1,
+                Some(attempt),
+            )
+        })?;
+        ran.skipped = skipped;
+        Ok(ran)
     }
 }
 
-/// What has changed of the statements that are not sent again, since they ran. What somebody says to have
-/// run by hand is theirs to know.
-fn differs(begun: &Progress, recorded: &[String], now: &[String], from: usize) -> Option<String> {
-    // Where its runner was lost, one more may have run.
-    let ran = begun.done + usize::from(begun.error.is_none());
-    let kept = recorded.iter().take(ran.min(from - 1));
-    let (at, then) = kept
-        .enumerate()
-        .find(|(at, then)| now.get(*at) != Some(*then))?;
-    let number = at + 1;
-    Some(match now.iter().position(|one| one == then) {
-        Some(place) => format!(
-            "what ran here as its statement {number} is its statement {} now",
-            place + 1
-        ),
-        None => format!("its statement {number} is not the one that ran here"),
-    })
-}
-
-/// A version that neither a source nor the database knows.
-fn unknown(version: &str, versions: &[VersionStatus]) -> Failure {
-    let known = || versions.iter().map(|entry| &*entry.version);
-    let hint = match nearest(version, known()).and_then(|at| known().nth(at)) {
+/// A version that neither a source nor the database knows, or not under this name.
+fn unknown(version: &str, name: Option<&str>, versions: &[VersionStatus]) -> Failure {
+    let known = || {
+        versions.iter().map(|entry| match name {
+            Some(_) => entry.name.as_deref().unwrap_or(&entry.version),
+            None => &entry.version,
+        })
+    };
+    let given = name.unwrap_or(version);
+    let hint = match nearest(given, known()).and_then(|at| known().nth(at)) {
         Some(nearest) => format!("did you mean {nearest}?"),
         None => "`diesel-sharded migration status` shows which there are".to_owned(),
     };
+    let what = match name {
+        Some(name) => format!("migration {name}"),
+        None => "version".to_owned(),
+    };
     Failure::new(
         FailureKind::Unknown,
-        format!("neither a source of this shard nor its database has this version: {hint}"),
+        format!("neither a source of this shard nor its database has this {what}: {hint}"),
     )
     .of_version(&version.into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn texts(text: &str) -> Vec<String> {
-        text.chars().map(String::from).collect()
-    }
-
-    #[test]
-    fn what_ran_is_compared_and_nothing_else() {
-        for (error, done, now, from, expected) in [
-            (true, 2, "abc", 3, None),
-            (true, 2, "abXY", 3, None),
-            (true, 2, "aXc", 3, Some("its statement 2 is not the one")),
-            (true, 2, "aXc", 2, None),
-            (
-                true,
-                2,
-                "Xabc",
-                4,
-                Some("statement 1 is its statement 2 now"),
-            ),
-            (true, 2, "a", 2, None),
-            // The third failed, and is said to have been run by hand.
-            (true, 2, "abX", 4, None),
-            // Its runner was lost: the third may have run as it was.
-            (false, 2, "abX", 4, Some("its statement 3 is not the one")),
-            (false, 2, "abX", 3, None),
-        ] {
-            let begun = Progress {
-                version: "1".to_owned(),
-                name: "1_a".to_owned(),
-                direction: Direction::Up,
-                done,
-                total: 3,
-                error: error.then(String::new),
-                started_at: 0,
-            };
-            let found = differs(&begun, &texts("abc"), &texts(now), from);
-            match expected {
-                Some(expected) => {
-                    let found = found.unwrap_or_else(|| panic!("{now} from {from}"));
-                    assert!(found.contains(expected), "{found}");
-                }
-                None => assert_eq!(found, None, "{now} from {from}"),
-            }
-            // An older release has written nothing down.
-            assert_eq!(differs(&begun, &[], &texts(now), from), None);
-        }
-    }
 }

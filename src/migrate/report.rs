@@ -200,6 +200,9 @@ pub struct Ran {
     pub name: Arc<str>,
     /// Up or down.
     pub direction: Direction,
+    /// The numbers of its statements that were not sent, since a repair resumed behind them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<usize>,
     /// How long it took.
     #[serde(serialize_with = "seconds")]
     pub seconds: Duration,
@@ -314,6 +317,8 @@ pub enum FailureKind {
     LockLost,
     /// An earlier migration stopped half-way: `repair` it.
     Dirty,
+    /// A migration has begun and not ended, and whether its runner is still at work is not known.
+    InDoubt,
     /// A migration was applied with another text than it has now.
     Edited,
     /// The database has a version that no source knows.
@@ -350,6 +355,7 @@ impl FailureKind {
             Self::Locked => "locked",
             Self::LockLost => "lock_lost",
             Self::Dirty => "dirty",
+            Self::InDoubt => "in_doubt",
             Self::Edited => "edited",
             Self::Unknown => "unknown",
             Self::OutOfOrder => "out_of_order",

@@ -30,6 +30,43 @@ pub(super) struct Statement {
     is_code: bool,
 }
 
+/// What a statement does to a transaction that is begun by hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    None,
+    Begins,
+    Commits,
+    /// Ends it in another way, and nothing of it stays now.
+    Ends,
+    /// Commits it before it begins itself, as MySQL does before a change of the schema.
+    CommitsUnasked,
+}
+
+/// The place of the statement that begins the transaction in which the statement at `at` finds itself, by
+/// what the statements say.
+pub(super) fn block_at(statements: &[Statement], at: usize, kind: UrlKind) -> Option<usize> {
+    let before = statements.iter().enumerate().take(at);
+    before.fold(None, |open, (at, statement)| {
+        after(open, at, statement.effect(kind), kind)
+    })
+}
+
+/// The place of the statement that began the transaction that is open after the statement at `at`.
+pub(super) fn after(
+    open: Option<usize>,
+    at: usize,
+    effect: Effect,
+    kind: UrlKind,
+) -> Option<usize> {
+    match effect {
+        Effect::None => open,
+        // MySQL commits the one that is open; PostgreSQL stays in it.
+        Effect::Begins if kind == UrlKind::Mysql => Some(at),
+        Effect::Begins => open.or(Some(at)),
+        Effect::Commits | Effect::Ends | Effect::CommitsUnasked => None,
+    }
+}
+
 /// Why a text was not cut into its statements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Uncut {
@@ -65,13 +102,36 @@ impl Statement {
 
     /// Whether the statement begins or ends a transaction.
     pub(super) fn is_transaction_control(&self, kind: UrlKind) -> bool {
+        matches!(
+            self.effect(kind),
+            Effect::Begins | Effect::Commits | Effect::Ends
+        )
+    }
+
+    /// What the statement does to a transaction that is begun by hand.
+    pub(super) fn effect(&self, kind: UrlKind) -> Effect {
         match self.word(0) {
-            "BEGIN" => !self.is_code,
-            "COMMIT" | "ABORT" => true,
-            "END" => kind != UrlKind::Mysql,
-            "START" => self.word(1) == "TRANSACTION",
-            "PREPARE" => self.word(1) == "TRANSACTION",
-            "ROLLBACK" => !self.words.iter().any(|word| word == "TO"),
+            "BEGIN" if !self.is_code => Effect::Begins,
+            "START" if self.word(1) == "TRANSACTION" => Effect::Begins,
+            "COMMIT" => Effect::Commits,
+            "END" if kind != UrlKind::Mysql => Effect::Commits,
+            "ABORT" => Effect::Ends,
+            "PREPARE" if self.word(1) == "TRANSACTION" => Effect::Ends,
+            "ROLLBACK" if !self.words.iter().any(|word| word == "TO") => Effect::Ends,
+            _ if kind == UrlKind::Mysql && self.commits_unasked() => Effect::CommitsUnasked,
+            _ => Effect::None,
+        }
+    }
+
+    /// Whether MySQL commits before this statement whatever is open (its manual, "Statements That Cause
+    /// an Implicit Commit").
+    fn commits_unasked(&self) -> bool {
+        match self.word(0) {
+            "CREATE" | "DROP" => !self.words.iter().any(|word| word == "TEMPORARY"),
+            "ALTER" | "ANALYZE" | "CACHE" | "CHECK" | "FLUSH" | "GRANT" | "INSTALL" | "LOCK"
+            | "OPTIMIZE" | "RENAME" | "REPAIR" | "RESET" | "REVOKE" | "TRUNCATE" | "UNINSTALL" => {
+                true
+            }
             _ => false,
         }
     }
@@ -116,11 +176,22 @@ fn dialect(kind: UrlKind) -> &'static dyn Dialect {
 
 /// The tokens of a text, with blanks and comments; up to where it cannot be read any more.
 fn tokens(text: &str, kind: UrlKind) -> (Vec<TokenWithSpan>, Result<(), TokenizerError>) {
-    let mut tokens = Vec::new();
-    let read = Tokenizer::new(dialect(kind), text)
-        .with_unescape(false)
-        .tokenize_with_location_into_buf(&mut tokens);
-    (tokens, read)
+    let mut masked = None;
+    loop {
+        let text: &str = masked.as_deref().unwrap_or(text);
+        let mut tokens = Vec::new();
+        let read = Tokenizer::new(dialect(kind), text)
+            .with_unescape(false)
+            .tokenize_with_location_into_buf(&mut tokens);
+        // What follows such a statement was taken for rows.
+        let Some(place) = refused::column_taken_for_stdin(&tokens) else {
+            return (tokens, read);
+        };
+        let end = Places::new(text).offset(place.end);
+        let mut same_length = text.to_owned();
+        same_length.replace_range(end - "stdin".len()..end, "stdi_");
+        masked = Some(same_length);
+    }
 }
 
 /// Cuts a text into its statements. What is only comments is left out.

@@ -13,6 +13,7 @@ use super::migrator::{Migrator, Target};
 use super::options::Options;
 use super::report::Failure;
 use super::schema::{anatomy, differing};
+use super::session::Held;
 use crate::error::Error;
 use crate::name::ShardName;
 
@@ -59,6 +60,10 @@ pub struct ShardStatus {
     /// Migrations that stopped half-way.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dirty: Vec<Dirty>,
+    /// Migrations that have begun and not ended, where it is not known whether their runner is still at
+    /// work.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub in_doubt: Vec<Dirty>,
     /// Whoever migrates this database at the moment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locked_by: Option<Holder>,
@@ -86,6 +91,7 @@ impl ShardStatus {
     pub fn is_up_to_date(&self) -> bool {
         self.failures.is_empty()
             && self.dirty.is_empty()
+            && self.in_doubt.is_empty()
             && self.tables.is_empty()
             && self
                 .versions
@@ -102,18 +108,27 @@ impl ShardStatus {
             || self.versions.iter().any(|entry| {
                 !matches!(
                     entry.state,
-                    VersionState::Applied | VersionState::Pending | VersionState::Running
+                    VersionState::Applied
+                        | VersionState::Pending
+                        | VersionState::Running
+                        | VersionState::InDoubt
                 )
             })
     }
 
-    /// Whether another runner is in the middle of a version. It is neither up to date nor wrong until
-    /// that runner has ended.
+    /// Whether another runner is at work on a database that is not up to date. What it does in a
+    /// transaction cannot be seen from outside; that it holds the lock can. Nothing is wrong until that
+    /// runner has ended.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        self.versions
-            .iter()
-            .any(|entry| entry.state == VersionState::Running)
+        self.locked_by.is_some() && !self.is_up_to_date()
+    }
+
+    /// Whether a version has begun and not ended, and it is not known whether its runner is still at
+    /// work: somebody has to look before it can be said whether something is wrong.
+    #[must_use]
+    pub fn is_in_doubt(&self) -> bool {
+        !self.in_doubt.is_empty()
     }
 }
 
@@ -148,6 +163,9 @@ pub enum VersionState {
     Dirty,
     /// Another runner is in the middle of it.
     Running,
+    /// It has begun and not ended, and whether its runner is still at work is not known: the runner took
+    /// no lock, or this user may not see who has it.
+    InDoubt,
 }
 
 impl VersionState {
@@ -162,6 +180,7 @@ impl VersionState {
             Self::Edited => "edited",
             Self::Dirty => "dirty",
             Self::Running => "running",
+            Self::InDoubt => "in_doubt",
         }
     }
 }
@@ -174,13 +193,34 @@ pub struct Dirty {
     pub version: Arc<str>,
     /// Up or down.
     pub direction: Direction,
-    /// How many of its statements have certainly run.
+    /// How many of its statements have certainly run, and stayed.
     pub done: usize,
     /// How many statements it had; 0 where it is code.
     pub of: usize,
     /// What the database said. `None` where the runner was killed or lost its connection: then the
     /// statement after the last one that is done may have run or not.
     pub error: Option<String>,
+    /// The numbers of statements that were not sent, since a repair resumed behind them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<usize>,
+    /// The numbers of statements behind the one that stopped it which had run in an earlier attempt.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ran_before: Vec<usize>,
+    /// The number of the statement that failed, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<usize>,
+    /// The number of the statement that begins a transaction of the migration's own which was not
+    /// committed: what ran from there on has not stayed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rolled_back_from: Option<usize>,
+    /// The number of the statement from which it may go on. `None` where it may not.
+    pub resume_from: Option<usize>,
+    /// Why it may not go on from a statement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_resumable: Option<String>,
+    /// Why it is not known whether its runner is still at work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<String>,
 }
 
 impl Migrator {
@@ -198,6 +238,7 @@ impl Migrator {
                 also: target.also().to_vec(),
                 versions: Vec::new(),
                 dirty: Vec::new(),
+                in_doubt: Vec::new(),
                 locked_by: None,
                 tables: Vec::new(),
                 failures: Vec::new(),
@@ -208,12 +249,18 @@ impl Migrator {
                     {
                         status.failures.push(failure);
                     }
-                    let running = look.holder.is_some();
+                    let running = matches!(look.held, Held::By(_));
                     status.versions = row(&target.set, &look.books, running);
-                    if !running {
-                        status.dirty = look.books.progress.iter().map(Dirty::from).collect();
+                    let set = look.set.as_deref().unwrap_or(&target.set);
+                    for progress in &look.books.progress {
+                        let entry = Dirty::of(target, set.get(&progress.version), progress);
+                        if entry.doubt.is_some() {
+                            status.in_doubt.push(entry);
+                        } else if !running {
+                            status.dirty.push(entry);
+                        }
                     }
-                    status.locked_by = look.holder;
+                    status.locked_by = look.held.holder();
                 }
                 Err(failure) => status.failures.push(failure),
             }

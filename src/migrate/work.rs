@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::assess::{Task, assess};
-use super::check::{check_identity, needs_identity, read};
+use super::check::{check_identity, doubt, needs_identity, read};
 use super::event::{Direction, Event, Observer};
 use super::migrator::{Inner, Target};
 use super::options::Options;
 use super::plan::Action;
 use super::report::{Failure, FailureKind, Outcome, Ran, ShardReport};
-use super::session::{Books, Lock, Session, bookkeeping};
+use super::session::{Books, Held, Lock, Session, bookkeeping};
 use super::source::MigrationSet;
 use crate::driver::IdentityRow;
 
@@ -107,7 +107,7 @@ impl Job<'_> {
             let waited = start.elapsed();
             let is_over = waited >= self.options.wait;
             if is_over || told.is_none_or(|told| told.elapsed() >= TOLD) {
-                let holder = session.holder(file)?;
+                let holder = session.holder(file)?.holder();
                 if is_over {
                     let by = match &holder {
                         Some(holder) => format!(" by {}", holder.told()),
@@ -141,10 +141,10 @@ impl Job<'_> {
     ) -> Result<(), Vec<Failure>> {
         let target = self.target;
         let one = |failure: Failure| vec![failure];
-        let books = read(&mut locked.session).map_err(one)?;
+        let books = self.read(&mut locked.session).map_err(one)?;
         check_identity(self.inner, target, &books.identity).map_err(one)?;
         let set = target.set_here(&mut locked.session).map_err(one)?;
-        let assessment = assess(action, target.shard(), &set, &books, self.options);
+        let assessment = assess(action, target, &set, &books, self.options);
         if !assessment.failures.is_empty() {
             return Err(assessment.failures);
         }
@@ -166,6 +166,32 @@ impl Job<'_> {
             report.ran.push(ran);
         }
         Ok(())
+    }
+
+    /// Reads what is recorded in the database. Without the lock somebody else may be at work who has it.
+    pub(super) fn read(&self, session: &mut Session) -> Result<Books, Failure> {
+        let mut books = read(session)?;
+        if !self.options.lock && !books.progress.is_empty() {
+            match session.holder(self.target.file.as_deref())? {
+                Held::Nobody => {}
+                Held::By(holder) => doubt(
+                    &mut books,
+                    &format!("the lock is held by {}", holder.told()),
+                ),
+                Held::Unknown(reason) => doubt(&mut books, &reason),
+            }
+        }
+        Ok(books)
+    }
+
+    /// Tells something that stops nothing.
+    pub(super) fn warn(&self, report: &mut ShardReport, message: impl Into<String>) {
+        let message = message.into();
+        self.tell(&Event::Warning {
+            shard: self.target.shard(),
+            message: message.clone(),
+        });
+        report.warnings.push(message);
     }
 
     /// Puts the tables that are kept in order, and writes down who has the lock.
@@ -193,11 +219,7 @@ impl Job<'_> {
             .limit(self.options.lock_timeout, self.options.statement_timeout)
             .map_err(|error| bookkeeping("setting the time limits", &error))?;
         if let Some(message) = warning {
-            report.warnings.push(message.to_owned());
-            self.tell(&Event::Warning {
-                shard: self.target.shard(),
-                message: message.to_owned(),
-            });
+            self.warn(report, message);
         }
         Ok(())
     }
@@ -207,7 +229,7 @@ impl Job<'_> {
         locked.session.check_lock(&locked.lock)?;
         let migration = &set.migrations[task.at];
         self.timed(migration, task.direction, || {
-            self.apply(&mut locked.session, migration, task.direction, 0)
+            self.apply(&mut locked.session, migration, task.direction)
         })
     }
 
@@ -244,6 +266,7 @@ impl Job<'_> {
             version,
             name,
             direction,
+            skipped: Vec::new(),
             seconds,
         })
     }

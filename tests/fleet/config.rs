@@ -316,3 +316,67 @@ fn the_folder_that_nobody_named_is_shown() {
     stage.write("db/steps/2024-01-01-000000_t/up.sql", "SELECT 1;");
     assert_eq!(shown(" db/steps"), serde_json::json!(["db/steps"]));
 }
+
+/// A configuration without migrations is a good one for an application; `migration run` refuses it.
+#[test]
+fn a_default_folder_that_is_not_there_is_told() {
+    let stage = with_migrations("");
+    let said = |text: &str, what: &str| {
+        assert!(
+            text.contains(&format!("migrations {what}: say `migrations = ")),
+            "{text}"
+        );
+    };
+    let check = stage.run(&["config", "check"]).exits(0);
+    said(&check.stdout, "is not there");
+    let json = stage.run(&["config", "check", "--format", "json"]).exits(0);
+    let warnings = json.events_named("warning");
+    said(
+        warnings.last().unwrap()["message"].as_str().unwrap(),
+        "is not there",
+    );
+    assert_eq!(
+        json.events_named("config_checked")[0]["warnings"],
+        warnings.len()
+    );
+    said(
+        &stage.run(&["migration", "run"]).exits(2).stderr,
+        "is not there",
+    );
+
+    // A file of that name is nobody's intention.
+    stage.write("migrations", "");
+    said(
+        &stage.run(&["migration", "run"]).exits(2).stderr,
+        "is no folder",
+    );
+    said(
+        &stage.run(&["config", "check"]).exits(2).stderr,
+        "is no folder",
+    );
+}
+
+/// What clap says in paragraphs is one sentence after the other.
+#[test]
+fn a_misspelt_option_is_told_with_its_punctuation() {
+    let stage = Stage::empty();
+    let message = |args: &[&str]| {
+        let output = stage.run(&[args, &["--format", "json"]].concat()).exits(2);
+        output.events_named("error")[0]["message"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(
+        message(&["migration", "run", "--paralel", "3"]),
+        "unexpected argument '--paralel' found; tip: a similar argument exists: '--parallel'"
+    );
+    assert_eq!(
+        message(&["migration", "repair", "b"]),
+        "the following required arguments were not provided: <--resume-from <N>|--mark <STATE>>, <VERSION>"
+    );
+    assert_eq!(
+        message(&["migration", "run", "-p", "x"]),
+        "invalid value 'x' for '--parallel <N>': invalid digit found in string"
+    );
+}

@@ -220,3 +220,110 @@ fn ping_neither_waits_for_a_busy_database_nor_misjudges_it() {
     );
     writer.batch_execute("COMMIT").unwrap();
 }
+
+/// What nobody can see is said to be in doubt, not lost.
+#[test]
+fn a_runner_that_cannot_be_seen_is_in_doubt() {
+    let stage = stage();
+    let path = stage.path().join("a.db").display().to_string();
+    direct(&path)
+        .batch_execute(
+            "INSERT INTO diesel_sharded_progress VALUES ('20240102000000', '2024-01-02-000000_t2', 'up', 1, 2, NULL, 1); \
+             PRAGMA journal_mode = DELETE",
+        )
+        .unwrap();
+    stage.migration("2024-01-02-000000_t2", "BEGIN; COMMIT", "SELECT 1");
+    everything(&stage, 0o444);
+    let status = without_privileges(&stage, &["migration", "status"]).exits(0);
+    assert!(status.stdout.contains("may have run or not"), "{status:#?}");
+    set_mode(&stage.path().join("a.db.migration-lock"), 0o000);
+    let status = without_privileges(&stage, &["migration", "status"]).exits(0);
+    for expected in [
+        "in_doubt",
+        "1 in doubt",
+        "a.db.migration-lock: Permission denied",
+    ] {
+        assert!(status.stdout.contains(expected), "{expected}: {status:#?}");
+    }
+    assert!(!status.stdout.contains("was lost"), "{status:#?}");
+    let json = without_privileges(&stage, &["migration", "status", "--format", "json"]).exits(0);
+    let row = &json.events_named("shard_status")[0];
+    assert_eq!(row["versions"][1]["state"], "in_doubt", "{row}");
+    assert!(
+        row["dirty"].is_null() && row["in_doubt"][0]["doubt"].is_string(),
+        "{row}"
+    );
+    let plan = without_privileges(&stage, &["migration", "plan", "--format", "json"]).exits(1);
+    assert_eq!(
+        plan.events_named("shard_plan")[0]["failures"][0]["kind"],
+        "in_doubt",
+        "{plan:#?}"
+    );
+}
+
+/// In WAL mode SQLite writes beside the database even to read it.
+#[test]
+fn a_database_in_wal_mode_says_what_reading_it_takes() {
+    let stage = stage();
+    let path = stage.path().join("a.db").display().to_string();
+    let wal = "PRAGMA journal_mode = WAL; CREATE TABLE more (id INT)";
+    direct(&path).batch_execute(wal).unwrap();
+    everything(&stage, 0o444);
+    let folder = format!(
+        "give this user the right to write in the folder {}",
+        stage.path().display()
+    );
+    for args in [
+        &["migration", "status"][..],
+        &["migration", "plan"],
+        &["schema", "diff"],
+        &["ping"],
+    ] {
+        let output = without_privileges(&stage, args).exits(1);
+        for expected in ["it is in WAL mode", "a.db-shm", &folder] {
+            assert!(output.stdout.contains(expected), "{expected}: {output:#?}");
+        }
+    }
+    let json = without_privileges(&stage, &["migration", "status", "--format", "json"]).exits(1);
+    assert_eq!(
+        json.events_named("shard_status")[0]["failures"][0]["kind"],
+        "unreachable"
+    );
+    // While somebody who may has it open, those who may only read can look.
+    let mut open = direct(&path);
+    open.batch_execute("INSERT INTO more VALUES (1)").unwrap();
+    for end in ["wal", "shm"] {
+        set_mode(&stage.path().join(format!("a.db-{end}")), 0o644);
+    }
+    without_privileges(&stage, &["migration", "status", "--check"]).exits(0);
+}
+
+#[test]
+fn tables_are_tried_again_after_a_pause() {
+    let text = format!(
+        "{}[keyspaces.events]\nshards = [\"a\"]\nmigrations = \"migrations\"\nkey = \"date\"\n\
+         algorithm = {{ kind = \"date\", every = \"year\", from = \"2024\", until = \"2999\" }}\n\
+         [keyspaces.events.tables]\nevent = {{ key_column = \"day\", by_rule = true }}\n",
+        shards([("a", "a.db".to_owned())])
+    );
+    let stage = Stage::new(&text);
+    stage.migration(
+        "2024-01-01-000000_event",
+        "CREATE TABLE event (id BIGINT PRIMARY KEY, day DATE)",
+        "DROP TABLE event",
+    );
+    stage.run(&["migration", "run"]).exits(0);
+    let mut writer = direct(&stage.path().join("a.db").display().to_string());
+    writer.batch_execute("BEGIN IMMEDIATE").unwrap();
+    let ensure = ["tables", "ensure", "--ahead", "2", "--format", "json"];
+    let busy = ["--retries", "2", "--lock-timeout", "1ms"];
+    let begun = std::time::Instant::now();
+    let failed = stage.run(&[&ensure[..], &busy].concat()).exits(1);
+    let retries = failed.events_named("retrying");
+    assert_eq!(retries.len(), 2, "{failed:#?}");
+    assert_eq!(retries[1]["retry"], 2);
+    // 100 ms, and twice as long.
+    assert!(begun.elapsed().as_millis() >= 300, "{:?}", begun.elapsed());
+    writer.batch_execute("ROLLBACK").unwrap();
+    stage.run(&ensure).exits(0);
+}

@@ -79,6 +79,15 @@ impl<'a> ProblemFields<'a> {
             message: &problem.message,
         }
     }
+
+    /// One that stands in no file.
+    pub(crate) fn said(message: &'a str) -> Self {
+        Self {
+            origin: "",
+            key: "migrations",
+            message,
+        }
+    }
 }
 
 impl Context {
@@ -150,13 +159,35 @@ pub(crate) fn asks_for_json(args: impl Iterator<Item = OsString>) -> bool {
     two || args.iter().any(|arg| arg == "--format=json")
 }
 
+/// What clap says in paragraphs, as one sentence after the other; a list stays together with commas.
+fn one_line(text: &str) -> String {
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let paragraphs = text.split("\n\n").map(|paragraph| {
+        let mut lines = paragraph.lines().map(words).filter(|line| !line.is_empty());
+        let first = lines.next().unwrap_or_default();
+        let rest: Vec<String> = lines.collect();
+        match rest.len() {
+            0 => first,
+            _ => format!("{first} {}", rest.join(", ")),
+        }
+    });
+    let told: Vec<String> = paragraphs.filter(|one| !one.is_empty()).collect();
+    told.join("; ")
+}
+
 /// The event of a command line that clap refuses, made of what clap says of it.
 pub(crate) fn tell_usage_error(said: &str) {
-    let first = said.split("\n\nUsage:").next().unwrap_or_default();
+    let ends = |text: &&str| {
+        !["Usage:", "For more information"]
+            .iter()
+            .any(|end| text.starts_with(end))
+    };
+    let first: Vec<&str> = said.split("\n\n").take_while(ends).collect();
+    let first = first.join("\n\n");
     let message = first.strip_prefix("error: ").map_or_else(
         // Clap prints the help then.
         || "the command is incomplete: see --help".to_owned(),
-        |text| text.split_whitespace().collect::<Vec<_>>().join(" "),
+        one_line,
     );
     Output::new(OutputFormat::Json).event(&ErrorEvent {
         event: "error",

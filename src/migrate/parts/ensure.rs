@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use diesel::connection::SimpleConnection;
 
-use super::super::assess::dirty;
-use super::super::check::{check_identity, read};
+use super::super::check::check_identity;
 use super::super::event::{Event, Observer, TableAction};
 use super::super::migrator::Migrator;
 use super::super::options::Options;
@@ -14,6 +13,7 @@ use super::super::plan::Action;
 use super::super::report::{FailedStatement, Failure, FailureKind, Report, ShardReport};
 use super::super::session::{Books, Session};
 use super::super::split::{self, Statement};
+use super::super::status::Dirty;
 use super::super::templates::{self, Replay};
 use super::super::work::Job;
 use super::{TableParts, list};
@@ -145,13 +145,17 @@ impl Job<'_> {
     /// What is recorded in the database, where nothing stands against working on its tables.
     pub(super) fn books(&self, session: &mut Session) -> Result<Books, Vec<Failure>> {
         let one = |failure: Failure| vec![failure];
-        let books = read(session).map_err(one)?;
+        let books = self.read(session).map_err(one)?;
         check_identity(self.inner, self.target, &books.identity).map_err(one)?;
         if books.progress.is_empty() {
             return Ok(books);
         }
-        let shard = self.target.shard();
-        Err(books.progress.iter().map(|one| dirty(shard, one)).collect())
+        let set = self.target.set_here(session).map_err(one)?;
+        let failures = books.progress.iter().map(|progress| {
+            Dirty::of(self.target, set.get(&progress.version), progress)
+                .failure(self.target.shard())
+        });
+        Err(failures.collect())
     }
 
     pub(super) fn table_done(&self, report: &mut ShardReport, table: String, action: TableAction) {
@@ -186,11 +190,7 @@ impl Job<'_> {
                 table.keyspace,
                 table.full_name()
             );
-            self.tell(&Event::Warning {
-                shard: self.target.shard(),
-                message: message.clone(),
-            });
-            report.warnings.push(message);
+            self.warn(report, message);
         }
     }
 
@@ -239,7 +239,10 @@ impl Job<'_> {
                 one_by_one(session, set, missing, &statements)
             };
             match sent {
-                Err((_, true)) if retry < self.options.retries => retry += 1,
+                Err((failure, true)) if retry < self.options.retries => {
+                    retry += 1;
+                    self.pause(retry, &failure);
+                }
                 sent => return sent.map_err(|(failure, _)| failure),
             }
         }

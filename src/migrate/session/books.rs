@@ -1,19 +1,18 @@
 //! Reading and writing what is recorded in a database.
 
 use std::collections::BTreeMap;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use diesel::connection::SimpleConnection;
 use diesel::migration::CREATE_MIGRATIONS_TABLE;
 use diesel::prelude::*;
+use diesel::result::Error as DieselError;
 use diesel::sql_types::Text;
 
 use super::tables::{
     __diesel_schema_migrations as schema_migrations, diesel_sharded_internal as internal,
-    diesel_sharded_migration as migration, diesel_sharded_progress as progress,
-    diesel_sharded_statements as statements,
+    diesel_sharded_migration as migration,
 };
-use super::{Session, tables};
+use super::{Progress, Session, now, tables};
 use crate::blocking::{IdentityRow, NodeConnection};
 use crate::migrate::event::Direction;
 use crate::migrate::source::Migration;
@@ -42,23 +41,6 @@ pub(in crate::migrate) struct Applied {
     pub(in crate::migrate) checksum: Option<String>,
 }
 
-/// A migration that has begun and not ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::migrate) struct Progress {
-    pub(in crate::migrate) version: String,
-    pub(in crate::migrate) name: String,
-    pub(in crate::migrate) direction: Direction,
-    /// Statements that have certainly run.
-    pub(in crate::migrate) done: usize,
-    pub(in crate::migrate) total: usize,
-    pub(in crate::migrate) error: Option<String>,
-    pub(in crate::migrate) started_at: i64,
-}
-
-fn number(value: usize) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
-}
-
 /// The crate's own migrations that are not applied yet.
 fn missing(kind: UrlKind, books: &Books) -> impl Iterator<Item = (&'static str, &'static str)> {
     tables::internal(kind)
@@ -66,19 +48,11 @@ fn missing(kind: UrlKind, books: &Books) -> impl Iterator<Item = (&'static str, 
         .filter(|(version, _)| !books.internal.iter().any(|known| known == version))
 }
 
-/// Seconds since 1970.
-pub(in crate::migrate) fn now() -> i64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |time| i64::try_from(time.as_secs()).unwrap_or(i64::MAX))
-}
-
 impl Session {
     /// Reads everything that is recorded; changes nothing, also where nothing is recorded yet.
     pub(in crate::migrate) fn read_books(&mut self) -> QueryResult<Books> {
         let kind = self.kind;
-        let there: Vec<String> =
-            diesel::dsl::sql::<Text>(&tables::there(kind)).load(&mut self.conn)?;
+        let there = self.kept()?;
         let is_there = |name: &str| there.iter().any(|table| table == name);
         let mut books = Books::default();
         if is_there("__diesel_schema_migrations") {
@@ -105,7 +79,7 @@ impl Session {
             }
         }
         if is_there("diesel_sharded_progress") {
-            books.progress = self.read_progress()?;
+            books.progress = self.progress_of(&there)?;
         }
         if is_there("diesel_sharded_identity") {
             books.identity = self.conn.read_identity()?;
@@ -118,28 +92,6 @@ impl Session {
                 is_there("__diesel_schema_migrations") && missing(kind, &books).next().is_none();
         }
         Ok(books)
-    }
-
-    /// Reads which migrations have begun and not ended.
-    pub(in crate::migrate) fn read_progress(&mut self) -> QueryResult<Vec<Progress>> {
-        type Row = (String, String, String, i64, i64, Option<String>, i64);
-        let rows: Vec<Row> = progress::table
-            .order(progress::version)
-            .load(&mut self.conn)?;
-        let count = |value: i64| usize::try_from(value).unwrap_or(0);
-        let progress = rows.into_iter().map(|row| Progress {
-            version: row.0,
-            name: row.1,
-            direction: match row.2.as_str() {
-                "down" => Direction::Down,
-                _ => Direction::Up,
-            },
-            done: count(row.3),
-            total: count(row.4),
-            error: row.5,
-            started_at: row.6,
-        });
-        Ok(progress.collect())
     }
 
     /// Makes every table that is kept and not there, forgets what is not so any more, and writes whose
@@ -186,6 +138,11 @@ impl Session {
         }
     }
 
+    /// Those of the tables that are kept which are there.
+    pub(super) fn kept(&mut self) -> QueryResult<Vec<String>> {
+        diesel::dsl::sql::<Text>(&tables::there(self.kind)).load(&mut self.conn)
+    }
+
     /// Records that a migration is applied, or is not any more. To be called in a transaction.
     pub(in crate::migrate) fn record(
         &mut self,
@@ -218,6 +175,28 @@ impl Session {
         Ok(())
     }
 
+    /// Records, in a transaction of its own, that an attempt has come to its end; `false` where its record
+    /// was not there any more, and then nothing is changed.
+    pub(in crate::migrate) fn finish(
+        &mut self,
+        attempt: &Progress,
+        of: &Migration,
+    ) -> QueryResult<bool> {
+        let finished = self.transact(|session| {
+            if !session.withdraw_own(attempt)? {
+                return Err(DieselError::NotFound);
+            }
+            if attempt.direction == Direction::Up {
+                session.forget(&of.version)?;
+            }
+            session.record(of, attempt.direction)
+        });
+        match finished {
+            Err(DieselError::NotFound) => Ok(false),
+            finished => finished.map(|()| true),
+        }
+    }
+
     /// Records, in a transaction of its own, that a migration is applied or is not any more, whatever
     /// was known of it, and that it is not under way.
     pub(in crate::migrate) fn record_now(
@@ -240,77 +219,5 @@ impl Session {
             session.withdraw(version)?;
             session.forget(version)
         })
-    }
-
-    /// Records that a migration outside of a transaction is under way, and the checksums of its
-    /// statements as they are now.
-    pub(in crate::migrate) fn begin_progress(
-        &mut self,
-        row: &Progress,
-        checksums: &[String],
-    ) -> QueryResult<()> {
-        self.transact(|session| {
-            session.withdraw(&row.version)?;
-            if !checksums.is_empty() {
-                diesel::insert_into(statements::table)
-                    .values((
-                        statements::version.eq(&row.version),
-                        statements::checksums.eq(checksums.join(" ")),
-                    ))
-                    .execute(&mut session.conn)?;
-            }
-            diesel::insert_into(progress::table)
-                .values((
-                    progress::version.eq(&row.version),
-                    progress::name.eq(&row.name),
-                    progress::direction.eq(row.direction.as_str()),
-                    progress::done.eq(number(row.done)),
-                    progress::total.eq(number(row.total)),
-                    progress::error.eq(row.error.as_deref()),
-                    progress::started_at.eq(row.started_at),
-                ))
-                .execute(&mut session.conn)?;
-            Ok(())
-        })
-    }
-
-    /// Records how many of its statements have run.
-    pub(in crate::migrate) fn advance(&mut self, version: &str, done: usize) -> QueryResult<()> {
-        diesel::update(progress::table.filter(progress::version.eq(version)))
-            .set(progress::done.eq(number(done)))
-            .execute(&mut self.conn)
-            .map(|_| ())
-    }
-
-    /// Records why it stopped.
-    pub(in crate::migrate) fn stopped(&mut self, version: &str, error: &str) -> QueryResult<()> {
-        diesel::update(progress::table.filter(progress::version.eq(version)))
-            .set(progress::error.eq(error))
-            .execute(&mut self.conn)
-            .map(|_| ())
-    }
-
-    /// Reads the checksums that the statements of a migration had when it began; none where an older
-    /// release began it.
-    pub(in crate::migrate) fn read_checksums(&mut self, version: &str) -> QueryResult<Vec<String>> {
-        let found: Option<String> = statements::table
-            .filter(statements::version.eq(version))
-            .select(statements::checksums)
-            .first(&mut self.conn)
-            .optional()?;
-        Ok(found
-            .unwrap_or_default()
-            .split_whitespace()
-            .map(str::to_owned)
-            .collect())
-    }
-
-    /// Forgets that a migration is under way.
-    pub(in crate::migrate) fn withdraw(&mut self, version: &str) -> QueryResult<()> {
-        diesel::delete(progress::table.filter(progress::version.eq(version)))
-            .execute(&mut self.conn)?;
-        diesel::delete(statements::table.filter(statements::version.eq(version)))
-            .execute(&mut self.conn)
-            .map(|_| ())
     }
 }

@@ -14,9 +14,8 @@ use diesel::result::Error as DieselError;
 use diesel::sql_types::{BigInt, Bool, Nullable, Text};
 use sha2::{Digest, Sha256};
 
-use super::books::now;
 use super::tables::diesel_sharded_lock as last;
-use super::{Session, bookkeeping, tables};
+use super::{Session, bookkeeping, now};
 use crate::migrate::event::Holder;
 use crate::migrate::report::{Failure, FailureKind};
 use crate::migrate::source::hex;
@@ -46,8 +45,27 @@ pub(in crate::migrate) enum Lock {
     Nothing,
 }
 
+/// Who has a lock, as far as that can be known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::migrate) enum Held {
+    #[default]
+    Nobody,
+    By(Holder),
+    /// That cannot be found out; why.
+    Unknown(String),
+}
+
+impl Held {
+    pub(in crate::migrate) fn holder(self) -> Option<Holder> {
+        match self {
+            Self::By(holder) => Some(holder),
+            Self::Nobody | Self::Unknown(_) => None,
+        }
+    }
+}
+
 /// Who we are, in the words others get to see.
-fn myself() -> String {
+pub(in crate::migrate) fn myself() -> String {
     let host = ["HOSTNAME", "COMPUTERNAME"]
         .iter()
         .find_map(|name| std::env::var(name).ok())
@@ -182,13 +200,10 @@ impl Session {
 
     /// Who has the lock, if anybody, and if it can be known: looking at a database wants no rights on the
     /// file that stands for its lock.
-    pub(in crate::migrate) fn holder(
-        &mut self,
-        file: Option<&Path>,
-    ) -> Result<Option<Holder>, Failure> {
+    pub(in crate::migrate) fn holder(&mut self, file: Option<&Path>) -> Result<Held, Failure> {
         match self.find_holder(file) {
-            Err(_) if self.kind == UrlKind::Sqlite => Ok(None),
-            found => found,
+            Err(failure) if self.kind == UrlKind::Sqlite => Ok(Held::Unknown(failure.message)),
+            found => found.map(|holder| holder.map_or(Held::Nobody, Held::By)),
         }
     }
 
@@ -212,9 +227,7 @@ impl Session {
             return Ok(None);
         };
         // Our own word for it is only true of the session that wrote it.
-        let there: Vec<String> = diesel::dsl::sql::<Text>(&tables::there(self.kind))
-            .load(&mut self.conn)
-            .map_err(|error| failed(&error))?;
+        let there = self.kept().map_err(|error| failed(&error))?;
         let signed: Option<(String, i64)> =
             if there.iter().any(|name| name == "diesel_sharded_lock") {
                 last::table

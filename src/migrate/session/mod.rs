@@ -3,6 +3,7 @@
 mod books;
 mod lock;
 mod names;
+mod progress;
 mod schema;
 mod settings;
 mod tables;
@@ -13,12 +14,13 @@ use diesel::QueryResult;
 use diesel::connection::{Connection, SimpleConnection, TransactionManager};
 use diesel::result::Error as DieselError;
 
-pub(super) use books::{Books, Progress, now};
-pub(super) use lock::Lock;
+pub(super) use books::Books;
+pub(super) use lock::{Held, Lock, myself};
+pub(super) use progress::{Attempt, Progress, now};
 
 use super::AnyConnection;
 use super::report::{Failure, FailureKind};
-use crate::blocking::{NodeConnection, TransactionProbe, connect_once};
+use crate::blocking::{NodeConnection, TransactionProbe, connect_once, wal};
 use crate::replica::statement_failure;
 use crate::topology::{NodeSpec, UrlKind};
 
@@ -33,8 +35,19 @@ pub(super) struct Session {
 impl Session {
     /// Connects to a primary within its `connect_timeout`.
     pub(super) fn open(spec: &NodeSpec, kind: UrlKind) -> Result<Self, Failure> {
-        match connect_once(spec, kind) {
-            Ok(conn) => Ok(Self { conn, kind }),
+        match connect_once::<AnyConnection>(spec, kind) {
+            Ok(mut conn) => {
+                // What SQLite lacks for a database in WAL mode shows itself only when it is read.
+                if let Some(file) = wal::file(spec)
+                    && let Err(error) = conn.batch_execute("SELECT count(*) FROM sqlite_master")
+                {
+                    let hint = format!("the database cannot be read: {}", wal::hint(&file));
+                    return Err(
+                        Failure::new(FailureKind::Unreachable, hint).said(error.to_string())
+                    );
+                }
+                Ok(Self { conn, kind })
+            }
             Err((cause, text)) => Err(Failure::new(
                 FailureKind::Unreachable,
                 format!("the database is unavailable: {cause}"),

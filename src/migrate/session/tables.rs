@@ -48,6 +48,23 @@ diesel::table! {
 }
 
 diesel::table! {
+    /// What else is known of the attempt at one of these migrations.
+    diesel_sharded_attempt (version) {
+        version -> VarChar,
+        /// Who began it without the lock.
+        unlocked -> Nullable<Text>,
+        /// The number of the statement that failed.
+        failed -> Nullable<BigInt>,
+        /// The number of the statement that began the transaction that was rolled back.
+        begun -> Nullable<BigInt>,
+        /// The numbers of the statements that had run in earlier attempts.
+        ran_before -> Text,
+        /// The numbers of the statements that were not sent.
+        skipped -> Text,
+    }
+}
+
+diesel::table! {
     /// Who took the lock last. The lock itself is the session's.
     diesel_sharded_lock (id) {
         id -> BigInt,
@@ -58,8 +75,9 @@ diesel::table! {
 }
 
 /// Every table of ours and Diesel's; no part of the schema that is compared.
-pub(super) const KEPT: [&str; 7] = [
+pub(super) const KEPT: [&str; 8] = [
     "__diesel_schema_migrations",
+    "diesel_sharded_attempt",
     "diesel_sharded_identity",
     "diesel_sharded_internal",
     "diesel_sharded_lock",
@@ -69,7 +87,7 @@ pub(super) const KEPT: [&str; 7] = [
 ];
 
 /// The crate's own migrations: version and text.
-pub(super) fn internal(kind: UrlKind) -> [(&'static str, &'static str); 4] {
+pub(super) fn internal(kind: UrlKind) -> [(&'static str, &'static str); 5] {
     macro_rules! of {
         ($backend:literal) => {
             [
@@ -77,6 +95,7 @@ pub(super) fn internal(kind: UrlKind) -> [(&'static str, &'static str); 4] {
                 of!($backend, "00000000000001", "_identity"),
                 of!($backend, "00000000000002", "_migrations"),
                 of!($backend, "00000000000003", "_statements"),
+                of!($backend, "00000000000004", "_attempts"),
             ]
         };
         ($backend:literal, $version:literal, $name:literal) => {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use diesel_migrations::EmbeddedMigrations;
 
 pub use code::CodeMigration;
-pub(super) use set::{Body, Keyed, Migration, MigrationSet, Script, checksums, hex};
+pub(super) use set::{Body, Keyed, Migration, MigrationSet, Script, checksums, hex, version_of};
 
 /// Migrations from one place.
 ///

@@ -197,8 +197,13 @@ impl MigrationSet {
 
 /// The version in the name of a migration, by Diesel's rule: what stands before the first `_`,
 /// without dashes.
+pub(in crate::migrate) fn version_of(name: &str) -> String {
+    migrations_internals::version_from_string(name).unwrap_or_default()
+}
+
+/// The version and the name of a migration.
 pub(super) fn named(name: &str) -> Result<(Arc<str>, Arc<str>), String> {
-    let version = migrations_internals::version_from_string(name).unwrap_or_default();
+    let version = version_of(name);
     if version.is_empty() {
         return Err(
             "has no version: its name is to be VERSION_NAME, as in 2026-01-31-120000_orders"

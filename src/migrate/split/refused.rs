@@ -1,6 +1,6 @@
 //! Statements that must not be sent, since no good can come of it.
 
-use sqlparser::tokenizer::{Token, TokenWithSpan};
+use sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 
 use super::Uncut;
 use crate::topology::UrlKind;
@@ -99,6 +99,28 @@ fn copies_with_client(tokens: &[TokenWithSpan]) -> Option<String> {
             }
             _ => {}
         }
+    }
+    None
+}
+
+/// Where a word is that the tokenizer has taken for the end of a `COPY .. FROM STDIN` and that is a column:
+/// `COPY t FROM 'file' WHERE a IS DISTINCT FROM stdin`.
+pub(super) fn column_taken_for_stdin(tokens: &[TokenWithSpan]) -> Option<Span> {
+    let is_data = |one: &&TokenWithSpan| matches!(one.token, Token::CopyData { .. });
+    let mut from = 0;
+    for (at, _) in tokens.iter().enumerate().filter(|(_, one)| is_data(one)) {
+        let before = &tokens[from..at];
+        let is_end = |one: &TokenWithSpan| one.token == Token::SemiColon;
+        let begin = before.iter().rposition(is_end).map_or(0, |end| end + 1);
+        let statement = &before[begin..];
+        if copies_with_client(statement).is_none() {
+            let mut words = statement.iter().rev();
+            return words
+                .find(|one| word(&one.token).is_some_and(|word| word == "STDIN"))
+                .map(|one| one.span);
+        }
+        // The `;` of a statement follows its rows.
+        from = at + 1;
     }
     None
 }

@@ -209,6 +209,19 @@ fn a_copy_with_the_client_is_refused() {
         is_one(fine, UrlKind::Postgres);
     }
     is_one("SELECT copy FROM stdin", UrlKind::Sqlite);
+    // The tokenizer takes what follows for rows; it is cut all the same, and what is sent is as it was.
+    let column = "COPY t FROM '/tmp/x' WHERE a IS DISTINCT FROM STDIN AND stdin > 1";
+    for (end, more) in [("", ""), (";", ""), (";\n", "SELECT 'ä;' FROM stdin")] {
+        let found = texts(&format!("{column}{end}{more}"), UrlKind::Postgres);
+        let expected: Vec<&str> = [column, more]
+            .into_iter()
+            .filter(|one| !one.is_empty())
+            .collect();
+        assert_eq!(found, expected);
+    }
+    let both = format!("{column};\nCOPY t FROM stdin;\n1\n\\.\nSELECT 1");
+    let refused = split(&both, UrlKind::Postgres);
+    assert!(matches!(refused, Err(Uncut::Refused(text)) if text.contains("its statement 2")));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use diesel_sharded::migrate::{FailureKind, Options, Outcome, Repair, Steps, VersionState};
 
 use super::backend;
-use super::stage::{Ground, ONE, THREE, TWO, ended, failure, kinds, quiet, ran};
+use super::stage::{Ground, ONE, THREE, TWO, ended, failure, kinds, of, quiet, ran};
 
 const HALF: &str = "CREATE TABLE half (id INT);\nCREATE TABLE ok1 (id INT);\nCREATE TABLE end1 (id INT);\n";
 const BACK: &str = "DROP TABLE half;\nDROP TABLE ok1;\nDROP TABLE end1;\n";
@@ -184,29 +184,90 @@ fn a_migration_of_rows_alone_is_a_transaction_everywhere() {
     assert_eq!(ground.fleet.rows("a"), [1, 2]);
 }
 
-/// Whoever writes BEGIN and COMMIT into a migration gets them, and the record of how far it has come is
-/// part of that transaction.
+/// What is left out is told as left out, and what has run does not run again unasked.
 #[test]
-fn transactions_written_by_hand_are_honoured() {
-    let up = "INSERT INTO items (id) VALUES (1);\nBEGIN;\nINSERT INTO items (id) VALUES (2);\nINSERT INTO items (id) VALUES (1);\nCOMMIT;\nINSERT INTO items (id) VALUES (3);\n";
-    let ground = Ground::new(&["a"]);
-    ground.stage.migration("2024-01-01-000000_by_hand", up, "DELETE FROM items;\n");
-    let report = ground.run(&Options::new());
-    let told = failure(&report, "a");
-    // The first statement stays, the transaction of the second is gone with its record.
-    assert_eq!(ground.fleet.rows("a"), [1]);
-    assert!(told.message.contains(" of its 6 statements have run"), "{told:#?}");
-    let status = ground.migrator().status(&Options::new()).unwrap();
-    let done = status.shards[0].dirty[0].done;
-    assert!((1..=2).contains(&done), "{status:#?}");
+fn going_on_elsewhere_is_told_or_asked_for() {
+    let ground = half_way();
+    let repair = |from, options: &Options| {
+        let how = Repair::ResumeFrom(from);
+        ground.migrator().repair("b", TWO, how, options, &quiet).unwrap()
+    };
+    let dirty = || ground.migrator().status(&Options::new()).unwrap().shards[1].dirty[0].clone();
 
-    ground.direct("a", "DELETE FROM items");
-    let fixed = up.replace("VALUES (1);\nCOMMIT", "VALUES (9);\nCOMMIT");
-    ground.stage.migration("2024-01-01-000000_by_hand", &fixed, "DELETE FROM items;\n");
+    let again = repair(1, &Options::new());
+    let message = &again.failures[0].message;
+    assert!(message.contains("statement 1 has run already, and would run again"), "{message}");
+    assert!(message.contains("resume from 2, or say --force"), "{message}");
+    assert_eq!(dirty().done, 1, "nothing was sent");
+
+    // Behind the statement that failed, into one that fails as well.
+    ground.direct("b", "CREATE TABLE end1 (id INT)");
+    let skipped = repair(3, &Options::new());
+    assert!(skipped.warnings[0].contains("statement 2 is skipped"), "{skipped:#?}");
+    let message = &skipped.failures[0].message;
+    assert!(
+        message.contains("1 of its 3 statements have run, statement 2 was skipped, statement 3 failed"),
+        "{message}"
+    );
+    let found = dirty();
+    assert_eq!((found.done, found.skipped, found.resume_from), (1, vec![2], Some(3)));
+
+    // What was skipped can be sent after all; that is no second time.
+    let back = repair(2, &Options::new());
+    assert!(back.failures[0].message.contains("statement 2 failed"), "{back:#?}");
+    assert_eq!((dirty().done, dirty().skipped), (1, Vec::<usize>::new()));
+
+    // Sent again with its own text, a first statement that fails is no reason to forget what has run.
+    let forced = repair(1, &Options::new().force(true));
+    assert!(forced.warnings[0].contains("statement 1 has run already and runs again"), "{forced:#?}");
+    let message = &forced.failures[0].message;
+    assert!(message.contains("statement 1 had run in an earlier attempt, statement 1 failed"), "{message}");
+    assert_eq!(dirty().ran_before, [1]);
+
+    for table in ["half", "ok1", "end1"] {
+        ground.direct("b", &format!("DROP TABLE {table}"));
+    }
+    let forced = repair(1, &Options::new().force(true));
+    assert_eq!(forced.outcome, Outcome::Done, "{forced:#?}");
+    ground.run_well();
+
+    let ground = half_way();
+    let how = Repair::ResumeFrom(3);
+    let done = ground.migrator().repair("b", TWO, how, &Options::new(), &quiet).unwrap();
+    assert_eq!(done.outcome, Outcome::Done, "{done:#?}");
+    assert_eq!(done.ran[0].skipped, [2]);
+    let report = ground.run(&Options::new());
+    assert!(of(&report, "b").ran[0].skipped.is_empty());
+}
+
+/// What cannot go on is not told to go on.
+#[test]
+fn going_on_is_only_offered_where_it_is_taken() {
+    let ground = half_way();
+    let look = || ground.migrator().status(&Options::new()).unwrap().shards[1].dirty[0].clone();
+    assert_eq!(look().resume_from, Some(2));
+    let changed = HALF.replace("half (id INT)", "half (id INT, more INT)");
+    ground.untransacted("2024-01-02-000000_half", &changed, BACK);
+    let found = look();
+    assert_eq!(found.resume_from, None);
+    let why = found.not_resumable.unwrap();
+    assert!(why.contains("its statement 1 is not the one that ran here"), "{why}");
+    let told = failure(&ground.run(&Options::new().shards(["b"])), "b");
+    assert!(!told.message.contains("--resume-from"), "{told:#?}");
+    assert!(told.message.contains("--mark applied"), "{told:#?}");
+
+    let folder = ground.stage.path().join("migrations/2024-01-02-000000_half");
+    std::fs::remove_dir_all(folder).unwrap();
+    let found = look();
+    assert_eq!(found.resume_from, None);
+    assert!(found.not_resumable.unwrap().contains("restore its folder"));
     let report = ground
         .migrator()
-        .repair("a", ONE, Repair::ResumeFrom(1), &Options::new(), &quiet)
+        .repair("b", TWO, Repair::ResumeFrom(2), &Options::new(), &quiet)
         .unwrap();
-    assert_eq!(report.outcome, Outcome::Done, "{report:#?}");
-    assert_eq!(ground.fleet.rows("a"), [1, 2, 3, 9]);
+    assert!(failure_of(&report).contains("no source has it"), "{report:#?}");
+}
+
+fn failure_of(report: &diesel_sharded::migrate::ShardReport) -> &str {
+    &report.failures[0].message
 }

@@ -2,7 +2,9 @@
 
 pub(crate) use super::backend;
 
+mod by_hand;
 mod dirty;
+mod doubt;
 mod locks;
 mod partial;
 mod rust;

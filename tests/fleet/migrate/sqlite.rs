@@ -155,6 +155,30 @@ fn triggers_are_sent_whole() {
     assert_eq!(ground.number("a", "SELECT count(*) FROM log"), 2);
 }
 
+/// A statement that has run is not said to have left nothing, whatever became of its record.
+#[test]
+fn a_statement_whose_record_fails_has_run_all_the_same() {
+    let ground = Ground::new(&["a"]);
+    ground.untransacted(
+        "2024-01-01-000000_trigger",
+        "CREATE TRIGGER not_now BEFORE UPDATE ON diesel_sharded_progress BEGIN SELECT RAISE(ABORT, 'not now'); END;
+         CREATE TABLE log (id INT);",
+        "DROP TABLE log; DROP TRIGGER not_now;",
+    );
+    let told = failure(&ground.run(&Options::new()), "a");
+    assert!(
+        told.message
+            .contains("statement 1 has run, and recording how far it has come failed"),
+        "{told:#?}"
+    );
+    assert!(
+        !told.message.contains("nothing of the migration has run"),
+        "{told:#?}"
+    );
+    let status = ground.migrator().status(&Options::new()).unwrap();
+    assert_eq!(status.shards[0].dirty.len(), 1, "{status:#?}");
+}
+
 /// A run holds what it is working on and a line for each shard, not the shards.
 #[cfg(target_os = "linux")]
 #[test]

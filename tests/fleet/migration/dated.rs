@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::super::backend::NAME;
+use super::processes::kill_when;
 use super::support::{World, text};
 use crate::harness::{Output, shards};
 
@@ -248,4 +249,41 @@ fn commands_for_dates_say_where_there_are_none() {
     let list = world.run(&["tables", "list"]).exits(0);
     assert!(list.stdout.contains("0 tables"), "{list:#?}");
     world.run(&["tables", "list", "-t", "event"]).exits(2);
+}
+
+/// Whoever comes first makes a table; the others find it.
+#[test]
+fn several_at_once_make_every_table_once() {
+    let world = world();
+    world.run(&["migration", "run"]).exits(0);
+    let runners: Vec<_> = (0..4)
+        .map(|_| {
+            let args = ["tables", "ensure", "--ahead", "3", "-p", "2", "--format", "json"];
+            world.stage.command(&args).spawn().unwrap()
+        })
+        .collect();
+    let mut made: Vec<String> = Vec::new();
+    for runner in runners {
+        made.extend(done(&Output::from(runner.wait_with_output().unwrap()).exits(0)));
+    }
+    made.sort();
+    assert_eq!(made, both(2..=3));
+    world.run(&["migration", "status", "--check"]).exits(0);
+}
+
+/// Killed after its first table: what was made is whole, and the next one makes the others.
+#[test]
+fn one_that_is_killed_is_run_again() {
+    let world = world();
+    world.run(&["migration", "run"]).exits(0);
+    let everything = both(-3..=3);
+    let ensure = ["tables", "ensure", "--ahead", "3"];
+    kill_when(&world, &ensure, |event| event["event"] == "table_done");
+    let again = world.run(&[&ensure[..], &["--format", "json"]].concat()).exits(0);
+    assert!(done(&again).len() < both(2..=3).len(), "the first one has made one at least: {again:#?}");
+    assert_eq!(parts(&world, "there"), everything);
+    world.run(&["migration", "status", "--check"]).exits(0);
+    world.run(&["schema", "diff"]).exits(0);
+    let locks = world.run(&["migration", "unlock"]).exits(0);
+    assert!(locks.stdout.contains("locked: 0 of 2"), "{locks:#?}");
 }

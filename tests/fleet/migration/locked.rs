@@ -104,3 +104,25 @@ fn whoever_comes_later_waits_or_gives_up() {
     let unlock = world.run(&["migration", "unlock"]).exits(0);
     assert!(unlock.stdout.contains("locked: 0 of 1 database"), "{unlock:#?}");
 }
+
+/// What a runner does in a transaction nobody sees; that it holds the lock, and since when, everybody does.
+#[test]
+fn a_runner_in_a_transaction_is_seen_by_its_lock() {
+    let world = World::new(&["a"]);
+    let up = match backend::NAME {
+        // Rows alone are a transaction there, too.
+        "mysql" => "INSERT INTO items (id) SELECT SLEEP(600)",
+        _ => endless(),
+    };
+    world.stage.migration("2024-01-01-000000_endless", up, "SELECT 1");
+    let runner = Runner::start(&world);
+    let status = world.run(&["migration", "status"]).exits(0);
+    let row = status.stdout.lines().find(|line| line.starts_with("a ")).unwrap();
+    assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["a", "pending", "running"]);
+    let told = format!("shard a is being migrated by process {}", runner.0.id());
+    let line = status.stdout.lines().find(|line| line.contains(&told)).unwrap();
+    assert!(line.contains(" since 20"), "{status:#?}");
+    assert!(status.stdout.contains("1 database: 1 being migrated"), "{status:#?}");
+    // A session outlives its runner until the server notices; ending it spares the next test the wait.
+    world.run(&["migration", "unlock", "--force"]);
+}

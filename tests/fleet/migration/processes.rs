@@ -49,12 +49,13 @@ fn slow() -> &'static str {
 }
 
 /// Runs until `begun` says of an event that this is the moment, and kills the runner as `kill -9` does.
-fn kill_when(world: &World, begun: impl Fn(&serde_json::Value) -> bool) {
-    let mut runner = world
-        .stage
-        .command(&["migration", "run", "--format", "json"])
-        .spawn()
-        .unwrap();
+pub(super) fn kill_when(
+    world: &World,
+    command: &[&str],
+    begun: impl Fn(&serde_json::Value) -> bool,
+) {
+    let args = [command, &["--format", "json"]].concat();
+    let mut runner = world.stage.command(&args).spawn().unwrap();
     let events = BufReader::new(runner.stdout.take().unwrap()).lines();
     let found = events
         .map(|line| serde_json::from_str(&line.unwrap()).unwrap())
@@ -77,7 +78,7 @@ fn a_killed_runner_leaves_the_truth_and_no_lock() {
     };
     half(slow());
     let in_steps = backend::NAME == "mysql";
-    kill_when(&world, |event| {
+    kill_when(&world, &["migration", "run"], |event| {
         event["version"] == version(2)
             && event["event"]
                 == if in_steps {
@@ -119,7 +120,7 @@ fn a_runner_killed_outside_of_a_transaction_leaves_a_dirty_shard() {
         );
     };
     half(slow());
-    kill_when(&world, |event| event["event"] == "statement_done" && event["version"] == version(2));
+    kill_when(&world, &["migration", "run"], |event| event["event"] == "statement_done" && event["version"] == version(2));
     half("CREATE TABLE whole (id INT)");
     let run = world.run(&["migration", "run"]).exits(1);
     assert!(run.stdout.contains("repair a 20240102000000"), "{run:#?}");
@@ -130,5 +131,28 @@ fn a_runner_killed_outside_of_a_transaction_leaves_a_dirty_shard() {
         .run(&["migration", "repair", "a", &version(2), "--resume-from", "2"])
         .exits(0);
     world.sql("a", "DROP TABLE half; DROP TABLE whole");
+    world.run(&["migration", "status", "--check"]).exits(0);
+}
+
+/// Without a lock nobody sees whether it is alive: that is what is said, and a repair ends it.
+#[test]
+fn a_runner_killed_without_a_lock_leaves_a_doubt() {
+    let world = World::new(&["a"]);
+    let folder = "2024-01-01-000000_half";
+    let half = |second: &str| {
+        let up = format!("CREATE TABLE half (id INT);\n{second};\n");
+        world.stage.migration(folder, &up, "DROP TABLE half");
+        let file = format!("migrations/{folder}/metadata.toml");
+        world.stage.write(&file, "run_in_transaction = false\n");
+    };
+    half(slow());
+    kill_when(&world, &["migration", "run", "--no-lock"], |event| event["event"] == "statement_done");
+    half("CREATE TABLE whole (id INT)");
+    let run = world.run(&["migration", "run"]).exits(1);
+    assert!(run.stdout.contains("it is not known whether its runner is still at work"), "{run:#?}");
+    assert!(!run.stdout.contains("was lost"), "{run:#?}");
+    let status = world.run(&["migration", "status"]).exits(0);
+    assert!(status.stdout.contains("begun without the lock by process"), "{status:#?}");
+    world.run(&["migration", "repair", "a", folder, "--resume-from", "2"]).exits(0);
     world.run(&["migration", "status", "--check"]).exits(0);
 }

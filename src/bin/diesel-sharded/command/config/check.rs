@@ -1,10 +1,10 @@
 //! `config check`: everything that is wrong at once, or what the configuration comes to.
 
-use std::path::PathBuf;
-
 use diesel_sharded::{Config, KeyspaceDescription, NodeDescription, TableDescription, Topology};
 use serde::Serialize;
 
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+use crate::command::database::DefaultFolder;
 use crate::context::{Context, ProblemFields};
 use crate::exit::Exit;
 use crate::failure::{CommandResult, Failure};
@@ -67,7 +67,7 @@ pub(super) fn run(context: &Context) -> CommandResult {
     let default = crate::command::database::check_migrations(&config, &topology)?;
     // A program without any backend migrates nothing.
     #[cfg(not(any(feature = "sqlite", feature = "postgres", feature = "mysql")))]
-    let default = None;
+    let default = DefaultFolder::default();
     let folders = Folders { default };
     if context.output().is_json() {
         events(context, &config, &topology, &folders)?;
@@ -94,7 +94,14 @@ fn keyspaces(topology: &Topology) -> Result<Vec<KeyspaceDescription>, Failure> {
 /// Where migrations come from.
 struct Folders {
     /// For every shard, where the configuration names none at all.
-    default: Option<PathBuf>,
+    default: DefaultFolder,
+}
+
+#[cfg(not(any(feature = "sqlite", feature = "postgres", feature = "mysql")))]
+#[derive(Default)]
+struct DefaultFolder {
+    path: Option<std::path::PathBuf>,
+    warning: Option<String>,
 }
 
 impl Folders {
@@ -104,7 +111,7 @@ impl Folders {
             return Ok(Vec::new());
         }
         let mut folders = topology.migrations(node.shard)?;
-        if let Some(default) = &self.default {
+        if let Some(default) = &self.default.path {
             let here = std::env::current_dir().unwrap_or_default();
             let shown = default.strip_prefix(here).unwrap_or(default);
             folders.push(shown.display().to_string());
@@ -168,6 +175,9 @@ fn lines(
     }
     output.line("");
     for warning in config.warnings() {
+        output.line(format_args!("{}: {warning}", styled(DOUBTFUL, "warning")));
+    }
+    if let Some(warning) = &folders.default.warning {
         output.line(format_args!("{}: {warning}", styled(DOUBTFUL, "warning")));
     }
     output.line(format_args!(
@@ -255,6 +265,9 @@ fn events(
     for warning in config.warnings() {
         output.event(&Event::Warning(ProblemFields::of(warning)));
     }
+    if let Some(warning) = &folders.default.warning {
+        output.event(&Event::Warning(ProblemFields::said(warning)));
+    }
     output.event(&Event::ConfigChecked {
         file: config.path().map(|path| path.display().to_string()),
         profile: config.profile(),
@@ -264,7 +277,7 @@ fn events(
             .map(|shard| shard.as_str()),
         shards: topology.shards().len(),
         keyspaces: keyspaces.len(),
-        warnings: config.warnings().len(),
+        warnings: config.warnings().len() + usize::from(folders.default.warning.is_some()),
     });
     Ok(())
 }

@@ -9,7 +9,7 @@ mod verify;
 
 use clap::Subcommand;
 
-pub(crate) use migration::check as check_migrations;
+pub(crate) use migration::{DefaultFolder, check as check_migrations};
 
 use crate::context::Context;
 use crate::failure::CommandResult;

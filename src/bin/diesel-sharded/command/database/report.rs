@@ -34,25 +34,40 @@ pub(super) fn failure_lines(shard: ShardName, failure: &Failure) -> Vec<String> 
     lines
 }
 
-/// The same of a shard that a run refuses, or would, with the option that lets it.
-pub(super) fn refusal_lines(shard: ShardName, failure: &Failure) -> Vec<String> {
-    let mut lines = failure_lines(shard, failure);
-    if let Some(option) = option_for(failure.kind) {
-        lines.push(format!(
-            "    to go on all the same: {option} (or --keep-going, with the other shards only)"
-        ));
-    }
-    lines
+/// What a command was asked, as far as it decides what helps against a failure.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Advice {
+    /// It reverts: options about what is to be applied change nothing.
+    pub(super) reverts: bool,
+    /// The other shards go on as far as was asked for.
+    pub(super) others_go_on: bool,
 }
 
-/// The option with which a run goes on in spite of it, where there is one.
-fn option_for(kind: FailureKind) -> Option<&'static str> {
-    match kind {
-        FailureKind::Unreachable | FailureKind::Closed => Some("--skip-unreachable"),
-        FailureKind::OutOfOrder => Some("--allow-out-of-order"),
-        FailureKind::Unknown => Some("--allow-unknown"),
-        FailureKind::Edited => Some("--allow-edited"),
-        FailureKind::ShardsDiffer => Some("--force"),
-        _ => None,
+impl Advice {
+    /// The option with which a run goes on in spite of a failure, where there is one.
+    fn option_for(self, kind: FailureKind) -> Option<&'static str> {
+        match kind {
+            FailureKind::Unreachable | FailureKind::Closed => Some("--skip-unreachable"),
+            FailureKind::ShardsDiffer => Some("--force"),
+            FailureKind::OutOfOrder if !self.reverts => Some("--allow-out-of-order"),
+            FailureKind::Unknown if !self.reverts => Some("--allow-unknown"),
+            FailureKind::Edited if !self.reverts => Some("--allow-edited"),
+            _ => None,
+        }
     }
+}
+
+/// The same of a shard that a run refuses, or would, with the option that lets it.
+pub(super) fn refusal_lines(shard: ShardName, failure: &Failure, advice: Advice) -> Vec<String> {
+    let mut lines = failure_lines(shard, failure);
+    if let Some(option) = advice.option_for(failure.kind) {
+        // Of shards that differ from each other, each is refused.
+        let others = if advice.others_go_on || failure.kind == FailureKind::ShardsDiffer {
+            ""
+        } else {
+            " (or --keep-going, with the other shards only)"
+        };
+        lines.push(format!("    to go on all the same: {option}{others}"));
+    }
+    lines
 }

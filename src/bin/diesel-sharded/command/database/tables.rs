@@ -1,7 +1,7 @@
 //! `tables list`, `ensure` and `retire`: the physical tables of sharded tables.
 
 use clap::Subcommand;
-use diesel_sharded::migrate::{PartState, Report, Retire, ShardTables, TablesReport};
+use diesel_sharded::migrate::{Action, PartState, Report, Retire, ShardTables, TablesReport};
 use serde::Serialize;
 
 use super::migration::{FleetArgs, Progress, load, reading};
@@ -232,7 +232,11 @@ fn show(output: &Output, report: &TablesReport) -> bool {
 fn ensure(args: &EnsureArgs, context: &Context) -> CommandResult {
     let (_, topology, migrator) = load(context)?;
     let options = args.fleet.options(&topology)?;
-    let progress = Progress::start(context.output(), args.fleet.parallel());
+    let progress = Progress::start(
+        context.output(),
+        args.fleet.parallel(),
+        args.fleet.advice(&Action::Run),
+    );
     let report = migrator.ensure_tables(args.ahead, &options, &|event| progress.observe(event))?;
     progress.finish(&report);
     Ok(exit(&report))
@@ -270,7 +274,11 @@ fn retire(args: &RetireArgs, context: &Context) -> CommandResult {
             "say what becomes of the tables: --drop, or --rename-suffix SUFFIX",
         ));
     };
-    let progress = Progress::start(output, args.fleet.parallel());
+    let progress = Progress::start(
+        output,
+        args.fleet.parallel(),
+        args.fleet.advice(&Action::Run),
+    );
     let report = migrator.retire_tables(&args.before, &how, &options, &|event| {
         progress.observe(event);
     })?;

@@ -88,7 +88,8 @@ fn execute(
     }
     let options = more(fleet.options(&topology)?);
     let schema_files = SchemaFiles::of(&config, &topology)?;
-    let progress = Progress::start(context.output(), fleet.parallel());
+    let advice = fleet.advice(&action);
+    let progress = Progress::start(context.output(), fleet.parallel(), advice);
     let report = migrator.execute(action, &options, &|event| progress.observe(event))?;
     progress.finish(&report);
     if !report.is_success() {

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use diesel_sharded::migrate::{Migrator, Options, Source};
+use diesel_sharded::migrate::{Action, Migrator, Options, ShardPlan, Source};
 use diesel_sharded::{Config, Error, Topology};
 
 use super::diesel_toml::DieselToml;
+use crate::command::database::report::Advice;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::selection::Selection;
@@ -110,9 +111,24 @@ impl FleetArgs {
         Ok(options)
     }
 
-    /// Whether so many refusals before anything begins keep every shard from being changed.
-    pub(super) fn stops_at(&self, refused: usize) -> bool {
-        !self.keep_going && u32::try_from(refused).unwrap_or(u32::MAX) >= self.max_failures
+    /// Whether what stands against some shards keeps every shard from being changed.
+    pub(super) fn stops_at(&self, plans: &[ShardPlan]) -> bool {
+        let refused = || plans.iter().filter(|plan| !plan.failures.is_empty());
+        let failed = refused().filter(|plan| !(self.skip_unreachable && plan.is_unreachable()));
+        let is_canary = |plan: &ShardPlan| {
+            let mut shards = std::iter::once(&plan.shard).chain(&plan.also);
+            shards.any(|shard| self.canary.as_deref() == Some(shard.as_str()))
+        };
+        let too_many = u32::try_from(failed.count()).unwrap_or(u32::MAX) >= self.max_failures;
+        (too_many && !self.keep_going) || refused().any(is_canary)
+    }
+
+    /// What is worth saying to whoever gave these options.
+    pub(crate) fn advice(&self, action: &Action) -> Advice {
+        Advice {
+            reverts: !matches!(action, Action::Run),
+            others_go_on: self.keep_going || self.max_failures > 1,
+        }
     }
 
     /// How many databases are worked on at the same time.
@@ -148,10 +164,7 @@ pub(crate) fn migrator(config: &Config) -> Result<(Topology, Migrator), Failure>
         return Ok((topology, migrator));
     };
     if !folder.is_dir() {
-        return Err(Failure::usage(format!(
-            "the configuration names no migrations, and there is no folder {}: say `migrations = \"migrations\"` in a keyspace or a shard, or make one with `diesel-sharded migration generate NAME`",
-            folder.display()
-        )));
+        return Err(Failure::usage(no_folder(&folder)));
     }
     let migrator = Migrator::builder(&topology)
         .source(Source::folder(folder.display().to_string()))
@@ -159,10 +172,38 @@ pub(crate) fn migrator(config: &Config) -> Result<(Topology, Migrator), Failure>
     Ok((topology, migrator))
 }
 
+/// Said where the configuration names no migrations and the default folder is none.
+fn no_folder(folder: &Path) -> String {
+    let what = if folder.exists() {
+        "is no folder"
+    } else {
+        "is not there"
+    };
+    format!(
+        "the configuration names no migrations, and the folder {} {what}: say `migrations = \"migrations\"` in a keyspace or a shard, or make one with `diesel-sharded migration generate NAME`",
+        folder.display()
+    )
+}
+
+/// Where migrations come from that a configuration does not name.
+#[derive(Debug, Default)]
+pub(crate) struct DefaultFolder {
+    /// The folder that counts.
+    pub(crate) path: Option<PathBuf>,
+    /// There is none, so that the commands about migrations refuse; everything else does without.
+    pub(crate) warning: Option<String>,
+}
+
 /// Everything for which `run` would refuse a configuration before it goes to any database. Answers the
-/// folder of migrations that counts where the configuration names none; it may do without.
-pub(crate) fn check(config: &Config, topology: &Topology) -> Result<Option<PathBuf>, Failure> {
+/// folder of migrations that counts where the configuration names none.
+pub(crate) fn check(config: &Config, topology: &Topology) -> Result<DefaultFolder, Failure> {
     let folder = default_folder(config, topology)?;
+    if let Some(folder) = folder
+        .as_deref()
+        .filter(|one| one.exists() && !one.is_dir())
+    {
+        return Err(Failure::usage(no_folder(folder)));
+    }
     let mut problems = Migrator::missing_backends(topology);
     if let Some(file) = config.path() {
         for problem in &mut problems {
@@ -178,7 +219,11 @@ pub(crate) fn check(config: &Config, topology: &Topology) -> Result<Option<PathB
         problems.extend_from_slice(failure.problems());
     }
     if problems.is_empty() {
-        Ok(folder.filter(|folder| folder.is_dir()))
+        let missing = folder.as_deref().filter(|folder| !folder.is_dir());
+        Ok(DefaultFolder {
+            warning: missing.map(no_folder),
+            path: folder.filter(|folder| folder.is_dir()),
+        })
     } else {
         Err(Error::Config(problems.into()).into())
     }

@@ -20,8 +20,9 @@ Examples:
   diesel-sharded migration list
   diesel-sharded migration list -k orders
 
-[X] is applied on every shard it belongs on, [ ] on none, [~] on some of them; [?] belongs on a shard \
-that could not be read, and then the exit code is 1.")]
+[X] is applied on every shard it belongs on, [ ] on none, [~] on some of them; [!] has begun on a shard and \
+not ended: dirty, in doubt, or running; [?] belongs on a shard that could not be read, and then the exit \
+code is 1.")]
 pub(super) struct ListArgs {
     #[command(flatten)]
     selection: Selection,
@@ -53,6 +54,15 @@ struct Version<'a> {
     of: usize,
     /// The shards on which it is not applied.
     missing: Vec<&'a str>,
+    /// The shards on which it stopped half-way.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    dirty: Vec<&'a str>,
+    /// Those on which it has begun and not ended, and nobody knows whether its runner is at work.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    in_doubt: Vec<&'a str>,
+    /// Those on which another runner is in the middle of it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    running: Vec<&'a str>,
     /// The shards it belongs on that could not be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unread: Vec<&'a str>,
@@ -61,8 +71,11 @@ struct Version<'a> {
 impl Version<'_> {
     fn line(&self) -> String {
         let name = self.name.unwrap_or(self.version);
+        let has_begun =
+            !(self.dirty.is_empty() && self.in_doubt.is_empty() && self.running.is_empty());
         let mark = match (self.applied, self.unread.is_empty()) {
             (_, false) => '?',
+            _ if has_begun => '!',
             (0, true) => ' ',
             (applied, true) if applied == self.of => 'X',
             _ => '~',
@@ -73,6 +86,9 @@ impl Version<'_> {
         let mut text = format!("  [{mark}] {name} (on {} of {}", self.applied, self.of);
         for (what, shards) in [
             ("not on", &self.missing),
+            ("dirty on", &self.dirty),
+            ("in doubt on", &self.in_doubt),
+            ("running on", &self.running),
             ("could not be read:", &self.unread),
         ] {
             if !shards.is_empty() {
@@ -162,6 +178,9 @@ fn versions<'a>(
             applied: 0,
             of: 0,
             missing: Vec::new(),
+            dirty: Vec::new(),
+            in_doubt: Vec::new(),
+            running: Vec::new(),
             unread: Vec::new(),
         };
         for shard in &status.shards {
@@ -187,6 +206,12 @@ fn versions<'a>(
                     entry.applied += 1;
                 } else {
                     entry.missing.push(name);
+                }
+                match there.state {
+                    VersionState::Dirty => entry.dirty.push(name),
+                    VersionState::InDoubt => entry.in_doubt.push(name),
+                    VersionState::Running => entry.running.push(name),
+                    _ => {}
                 }
             }
         }

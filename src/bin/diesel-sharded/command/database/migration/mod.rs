@@ -17,7 +17,7 @@ use clap::Subcommand;
 use crate::context::Context;
 use crate::failure::CommandResult;
 
-pub(crate) use fleet::check;
+pub(crate) use fleet::{DefaultFolder, check};
 pub(super) use fleet::{FleetArgs, load, migrator, reading};
 pub(super) use print_schema::{Args as PrintSchemaArgs, run as print_schema};
 pub(super) use progress::Progress;

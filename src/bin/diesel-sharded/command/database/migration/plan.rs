@@ -18,7 +18,7 @@ Examples:
   diesel-sharded migration plan --revert 2            what `migration revert -n 2` would do
 
 Shards for which the same would run are shown together. What stands against it is shown as well, and \
-then the exit code is 1, as that of `migration run` would be.")]
+then the exit code is 1, as that of `migration run` would be. A shard that is refused has no steps.")]
 pub(super) struct Args {
     /// Show the SQL
     #[arg(long)]
@@ -76,7 +76,7 @@ pub(super) fn run(args: &Args, context: &Context) -> CommandResult {
     if output.is_json() {
         events(output, &plan.shards, args.sql);
     } else {
-        lines(output, &plan.shards, args);
+        lines(output, &plan.shards, args, &action);
     }
     Ok(if plan.is_clean() {
         Exit::Done
@@ -112,15 +112,12 @@ fn events(output: &Output, shards: &[ShardPlan], sql: bool) {
 }
 
 fn refused(shards: &[ShardPlan]) -> usize {
-    shards
-        .iter()
-        .filter(|plan| !plan.failures.is_empty())
-        .count()
+    shards.iter().filter(|plan| is_refused(plan)).count()
 }
 
-/// Whether nothing is planned because it could not be: that is not to have nothing to do.
-fn is_unknown(plan: &ShardPlan) -> bool {
-    plan.steps.is_empty() && !plan.failures.is_empty()
+/// Whether nothing would run since something stands against it: that is not to have nothing to do.
+fn is_refused(plan: &ShardPlan) -> bool {
+    !plan.failures.is_empty()
 }
 
 /// Shards for which the same would run, together; in the order of their first shard.
@@ -132,7 +129,7 @@ fn groups(shards: &[ShardPlan]) -> Vec<(Vec<&ShardPlan>, &[Step])> {
             && one.sql == other.sql
     };
     let mut groups: Vec<(Vec<&ShardPlan>, &[Step])> = Vec::new();
-    for plan in shards.iter().filter(|plan| !is_unknown(plan)) {
+    for plan in shards.iter().filter(|plan| !is_refused(plan)) {
         let found = groups.iter_mut().find(|(_, steps)| {
             steps.len() == plan.steps.len()
                 && steps
@@ -148,7 +145,8 @@ fn groups(shards: &[ShardPlan]) -> Vec<(Vec<&ShardPlan>, &[Step])> {
     groups
 }
 
-fn lines(output: &Output, shards: &[ShardPlan], args: &Args) {
+fn lines(output: &Output, shards: &[ShardPlan], args: &Args, action: &Action) {
+    let advice = args.fleet.advice(action);
     let heading = |members: &[&ShardPlan]| {
         let names: Vec<&str> = members
             .iter()
@@ -182,19 +180,17 @@ fn lines(output: &Output, shards: &[ShardPlan], args: &Args) {
             }
         }
     }
-    let unknown: Vec<&ShardPlan> = shards.iter().filter(|plan| is_unknown(plan)).collect();
-    if !unknown.is_empty() {
-        heading(&unknown);
+    let against: Vec<&ShardPlan> = shards.iter().filter(|plan| is_refused(plan)).collect();
+    if !against.is_empty() {
+        heading(&against);
         output.line("    refused, see below");
     }
-    let mut against = false;
-    for plan in shards {
+    if !against.is_empty() {
+        output.line("");
+    }
+    for plan in against {
         for failure in &plan.failures {
-            if !against {
-                output.line("");
-                against = true;
-            }
-            for line in refusal_lines(plan.shard, failure) {
+            for line in refusal_lines(plan.shard, failure, advice) {
                 output.line(line);
             }
         }
@@ -211,8 +207,13 @@ fn lines(output: &Output, shards: &[ShardPlan], args: &Args) {
         count => output.line(styled(
             BAD,
             format_args!(
-                "{summary}, and {count} refused: `migration run` would {}",
-                if args.fleet.stops_at(count) {
+                "{summary}, and {count} refused: `migration {}` would {}",
+                match action {
+                    Action::Revert(_) => "revert",
+                    Action::Redo(_) => "redo",
+                    _ => "run",
+                },
+                if args.fleet.stops_at(shards) {
                     "change nothing"
                 } else {
                     "change the others"

@@ -9,7 +9,7 @@ use diesel_sharded::ShardName;
 use diesel_sharded::migrate::{Event, Holder, Marked, Outcome, Report, ShardReport, VersionState};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-use crate::command::database::report::{failure_lines, refusal_lines};
+use crate::command::database::report::{Advice, failure_lines, refusal_lines};
 use crate::output::{BAD, DOUBTFUL, GOOD, Output, counted, styled};
 
 /// More bars than this at the same time help nobody.
@@ -21,6 +21,7 @@ const WAITS_TOLD: Duration = Duration::from_secs(60);
 /// Shows the events of a run.
 pub(crate) struct Progress<'a> {
     output: &'a Output,
+    advice: Advice,
     /// What was said last of a shard that waits: who has its lock, and how long it had waited.
     waits: Mutex<BTreeMap<ShardName, (String, Duration)>>,
     /// Only where standard output and standard error are the same person's terminal.
@@ -29,11 +30,12 @@ pub(crate) struct Progress<'a> {
 
 impl<'a> Progress<'a> {
     /// Starts showing a run that works on so many databases at a time.
-    pub(crate) fn start(output: &'a Output, parallel: usize) -> Self {
+    pub(crate) fn start(output: &'a Output, parallel: usize, advice: Advice) -> Self {
         let terminal = std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
         let bars = (terminal && !output.is_json()).then(|| Bars::new(parallel.min(MOST_BARS)));
         Self {
             output,
+            advice,
             waits: Mutex::default(),
             bars,
         }
@@ -136,7 +138,7 @@ impl<'a> Progress<'a> {
         if let Some(bars) = &self.bars {
             bars.clear();
         }
-        summarize(self.output, report);
+        summarize(self.output, report, self.advice);
     }
 
     /// The same for a repair, which has none of the options that let a run go on.
@@ -224,7 +226,7 @@ fn names(report: &ShardReport) -> String {
 }
 
 /// What came of a whole run: everything that failed, then the counts.
-fn summarize(output: &Output, report: &Report) {
+fn summarize(output: &Output, report: &Report, advice: Advice) {
     let of = |wanted: Outcome| {
         let matching = report
             .shards
@@ -233,7 +235,7 @@ fn summarize(output: &Output, report: &Report) {
         matching.map(names).collect::<Vec<String>>()
     };
     for shard in &report.shards {
-        failures(output, shard);
+        failures(output, shard, advice);
     }
     let not_tried = of(Outcome::NotTried);
     if !not_tried.is_empty() {
@@ -264,10 +266,10 @@ fn summarize(output: &Output, report: &Report) {
     ));
 }
 
-fn failures(output: &Output, report: &ShardReport) {
+fn failures(output: &Output, report: &ShardReport, advice: Advice) {
     for failure in &report.failures {
         let lines = if report.outcome == Outcome::Failed {
-            refusal_lines(report.shard, failure)
+            refusal_lines(report.shard, failure, advice)
         } else {
             failure_lines(report.shard, failure)
         };

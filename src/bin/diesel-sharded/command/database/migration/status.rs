@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use anstyle::Style;
-use diesel_sharded::migrate::{ShardStatus, Status, VersionName, VersionState};
+use diesel_sharded::ShardName;
+use diesel_sharded::migrate::{Dirty, ShardStatus, Status, VersionName, VersionState};
 use serde::Serialize;
 
 use super::fleet::{load, reading};
@@ -33,6 +34,7 @@ A version on a shard is
   unknown    it has run, and is in no folder
   dirty      it stopped half-way: see `diesel-sharded migration repair`
   running    another runner is in the middle of it: nothing is wrong, and --check exits\n             with 3 until it has ended
+  in_doubt   it has begun and not ended, and whether its runner is at work is not known
   -          it does not belong there
   ?          the shard could not be read
 Where every version is applied, the physical tables of sharded tables are compared with each other too; \
@@ -66,6 +68,7 @@ enum Event<'a> {
         up_to_date: usize,
         pending: usize,
         running: usize,
+        in_doubt: usize,
         diverged: usize,
         failed: usize,
     },
@@ -95,6 +98,7 @@ struct Counts {
     up_to_date: usize,
     pending: usize,
     running: usize,
+    in_doubt: usize,
     diverged: usize,
     failed: usize,
 }
@@ -109,8 +113,9 @@ impl Counts {
         };
         Self {
             up_to_date: count(&|shard| shard.is_up_to_date()),
-            pending: count(&|shard| behind(shard) && !shard.is_running()),
-            running: count(&|shard| behind(shard) && shard.is_running()),
+            pending: count(&|shard| behind(shard) && !shard.is_running() && !shard.is_in_doubt()),
+            running: count(&|shard| behind(shard) && shard.is_running() && !shard.is_in_doubt()),
+            in_doubt: count(&|shard| behind(shard) && shard.is_in_doubt()),
             diverged: count(&|shard| shard.failures.is_empty() && shard.has_diverged()),
             failed: count(&|shard| !shard.failures.is_empty()),
         }
@@ -132,6 +137,7 @@ fn events(output: &Output, status: &Status, counts: &Counts) {
         up_to_date: counts.up_to_date,
         pending: counts.pending,
         running: counts.running,
+        in_doubt: counts.in_doubt,
         diverged: counts.diverged,
         failed: counts.failed,
     });
@@ -195,6 +201,7 @@ fn lines(output: &Output, status: &Status, counts: &Counts, all: bool) {
         (counts.up_to_date, "up to date"),
         (counts.pending, "with pending migrations"),
         (counts.running, "being migrated"),
+        (counts.in_doubt, "in doubt"),
         (counts.diverged, "diverged, differing or dirty"),
         (counts.failed, "not readable"),
     ]
@@ -261,6 +268,8 @@ fn state_of(status: &ShardStatus) -> (Style, &'static str) {
         (BAD, "tables differ")
     } else if status.has_diverged() {
         (BAD, "diverged")
+    } else if status.is_in_doubt() {
+        (DOUBTFUL, "in doubt")
     } else if status.is_running() {
         (DOUBTFUL, "running")
     } else {
@@ -294,28 +303,45 @@ fn remarks(output: &Output, status: &Status) {
             ));
         }
         for dirty in &shard.dirty {
+            let database = match &dirty.error {
+                Some(error) => format!(": {error}"),
+                None => String::new(),
+            };
             output.line(format_args!(
-                "{}: shard {name}: {} ({}) stopped after {} of {} statements: {}",
+                "{}: shard {name}: {} ({}) stopped after {} of {} statements: {}{database}",
                 styled(BAD, "dirty"),
                 dirty.version,
                 dirty.direction.as_str(),
                 dirty.done,
                 dirty.of,
-                dirty
-                    .error
-                    .as_deref()
-                    .unwrap_or("its runner was ended, so the next one may have run as well"),
+                dirty.stopped_by(),
             ));
             output.line("    look at the database, then one of");
-            let repair = format!("diesel-sharded migration repair {name} {}", dirty.version);
-            // Code has no statements from which it could go on.
-            if dirty.of > 0 {
-                let next = dirty.done + 1;
-                output.line(format_args!("        {repair} --resume-from {next}"));
-            }
-            for mark in ["applied", "reverted"] {
-                output.line(format_args!("        {repair} --mark {mark}"));
-            }
+            ways(output, name, dirty);
         }
+        for begun in &shard.in_doubt {
+            output.line(format_args!(
+                "{}: shard {name}: {} ({}) has begun and not ended, and it is not known whether its runner is still at work: {}",
+                styled(DOUBTFUL, "in doubt"),
+                begun.version,
+                begun.direction.as_str(),
+                begun.doubt.as_deref().unwrap_or_default(),
+            ));
+            output.line("    wait for that runner or make sure that it has ended; then look at the database, and one of");
+            ways(output, name, begun);
+        }
+    }
+}
+
+/// The commands that end a dirty state.
+fn ways(output: &Output, shard: ShardName, dirty: &Dirty) {
+    let repair = format!("diesel-sharded migration repair {shard} {}", dirty.version);
+    match (dirty.resume_from, &dirty.not_resumable) {
+        (Some(next), _) => output.line(format_args!("        {repair} --resume-from {next}")),
+        (None, Some(why)) => output.line(format_args!("        (not --resume-from: {why})")),
+        (None, None) => {}
+    }
+    for mark in ["applied", "reverted"] {
+        output.line(format_args!("        {repair} --mark {mark}"));
     }
 }

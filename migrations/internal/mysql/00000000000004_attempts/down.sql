@@ -1,0 +1,1 @@
+DROP TABLE IF EXISTS diesel_sharded_attempt;
