@@ -20,7 +20,6 @@ const STATEMENTS: &[&str] = &[
     "SELECT note AS v FROM ( SELECT note FROM orders ) t",
     "SELECT id FROM notes WHERE EXISTS ( SELECT 1 FROM orders WHERE orders . id = notes . id )",
     "WITH x AS ( SELECT id FROM orders ) SELECT id FROM x",
-    "WITH RECURSIVE x AS ( SELECT 1 AS id UNION ALL SELECT id + 1 FROM x WHERE id < 3 ) SELECT x . id FROM x JOIN orders ON orders . id = x . id",
     "WITH orders AS ( SELECT 1 AS id ) SELECT id FROM orders",
     "SELECT id FROM orders UNION SELECT id FROM parcels",
     "SELECT count ( * ) OVER ( PARTITION BY orders . qty ) FROM orders",
@@ -39,8 +38,7 @@ const STATEMENTS: &[&str] = &[
 const WORDS: &[&str] = &[
     "orders", "\"orders\"", "Orders", "orders_2", "parcels", "notes", "o", "t", "x", "id", "note", "qty", "SELECT",
     "FROM", "JOIN", "LEFT", "NATURAL", "CROSS", "LATERAL", "TABLE", "ONLY", "AS", "ON", "USING", "WHERE", "GROUP BY",
-    "HAVING", "ORDER BY", "LIMIT 1", "OFFSET", "UNION", "INTERSECT", "EXCEPT", "ALL", "DISTINCT", "WITH", "RECURSIVE",
-    "VALUES", "VALUES ( 1 )", "INSERT", "INTO", "UPDATE", "SET", "DELETE", "RETURNING", "DO NOTHING", "DEFAULT",
+    "HAVING", "ORDER BY", "LIMIT 1", "OFFSET", "UNION", "INTERSECT", "EXCEPT", "ALL", "DISTINCT", "WITH",     "VALUES", "VALUES ( 1 )", "INSERT", "INTO", "UPDATE", "SET", "DELETE", "RETURNING", "DO NOTHING", "DEFAULT",
     "LIKE", "ILIKE", "COLLATE", "AND", "OR", "NOT", "IS", "NULL", "ISNULL", "BETWEEN", "IN", "SYMMETRIC", "XOR",
     "RLIKE", "REGEXP", "OVERLAPS", "AT TIME ZONE", "FOR UPDATE", "FOR NO KEY UPDATE", "OF", "NOWAIT", "WINDOW",
     "OVER", "FILTER", "CAST", "EXPLAIN", "IGNORE", "LOW_PRIORITY", "QUICK", "(", ")", ",", ".", "*", ";", "=", "<",
