@@ -1,11 +1,12 @@
 //! Looks each name of a syntax tree up in its scope.
 
+mod visitor;
+
 use std::collections::{BTreeMap, HashSet};
-use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    Delete, Expr, FromTable, Ident, Insert, ObjectName, Query, Select, SetExpr, Statement,
-    TableFactor, TableObject, TableWithJoins, Update, UpdateTableFromKind, Visitor,
+    Delete, FromTable, Ident, Insert, ObjectName, Query, SetExpr, TableFactor, TableObject,
+    TableWithJoins, Update, UpdateTableFromKind,
 };
 use sqlparser::tokenizer::Token;
 
@@ -14,7 +15,7 @@ use super::super::table_set::Meaning;
 use super::scope::{IsCte, Scopes};
 use super::template::{Hole, KeyWrite, Template};
 use super::tokens::{Tokens, may_be_name, position};
-use super::{Analysis, Refusal, ddl, owned, writes};
+use super::{Analysis, Refusal, owned, writes};
 
 /// Walks a syntax tree and decides on each name of the set.
 pub(super) struct Resolver<'a, 't> {
@@ -38,15 +39,6 @@ pub(super) struct Resolver<'a, 't> {
     closed: Vec<Option<&'static str>>,
     /// Whether they define data: a name may be anything there.
     defines: Vec<bool>,
-}
-
-type Flow = ControlFlow<Box<Refusal>>;
-
-fn flow<T>(result: Result<T, Refusal>) -> Flow {
-    match result {
-        Ok(_) => ControlFlow::Continue(()),
-        Err(refusal) => ControlFlow::Break(Box::new(refusal)),
-    }
 }
 
 impl<'a, 't> Resolver<'a, 't> {
@@ -411,106 +403,5 @@ impl Resolver<'_, '_> {
             }
         }
         Ok(())
-    }
-}
-
-impl Visitor for Resolver<'_, '_> {
-    type Break = Box<Refusal>;
-
-    fn pre_visit_statement(&mut self, statement: &Statement) -> Flow {
-        let closed = match statement {
-            Statement::Query(_)
-            | Statement::Insert(_)
-            | Statement::Update(_)
-            | Statement::Delete(_)
-            | Statement::Explain { .. }
-            | Statement::Truncate(_)
-            | Statement::Analyze(_) => None,
-            statement if ddl::is_known(statement) => None,
-            Statement::Merge(_) => Some("a MERGE cannot be checked: use INSERT .. ON CONFLICT"),
-            _ => Some("it is of a kind that is not rewritten"),
-        };
-        // What is within is part of it: the body of a trigger, what is prepared.
-        let around = self.closed.last().copied().flatten();
-        self.closed.push(around.or(closed));
-        self.defines.push(ddl::is_known(statement));
-        flow(match statement {
-            Statement::Insert(insert) => self.enter_insert(insert),
-            Statement::Update(update) => self.enter_update(update),
-            Statement::Delete(delete) => self.enter_delete(delete),
-            other => {
-                self.scopes.push(Vec::new());
-                ddl::enter(self, other)
-            }
-        })
-    }
-
-    fn post_visit_statement(&mut self, _: &Statement) -> Flow {
-        self.defines.pop();
-        self.closed.pop();
-        self.scopes.pop();
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_query(&mut self, query: &Query) -> Flow {
-        self.scopes.enter_query(query);
-        // For what stands behind the body: ORDER BY, FOR UPDATE OF.
-        match &*query.body {
-            SetExpr::Select(select) => self.push_from(&select.from),
-            _ => self.scopes.push(Vec::new()),
-        }
-        flow(self.enter_locks(query))
-    }
-
-    fn post_visit_query(&mut self, query: &Query) -> Flow {
-        self.scopes.pop();
-        self.scopes.leave_query(query);
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_select(&mut self, select: &Select) -> Flow {
-        self.push_from(&select.from);
-        let makes_it = |target: &Expr| match target {
-            Expr::Identifier(ident) => self.set.is_name(&self.scopes.fold(ident)),
-            Expr::CompoundIdentifier(parts) => parts
-                .iter()
-                .any(|part| self.set.is_name(&self.scopes.fold(part))),
-            _ => false,
-        };
-        if select
-            .into
-            .iter()
-            .flat_map(|into| &into.targets)
-            .any(makes_it)
-        {
-            return flow(Err::<(), _>(Refusal::because(
-                "SELECT .. INTO makes a table of that name",
-            )));
-        }
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_select(&mut self, _: &Select) -> Flow {
-        self.scopes.pop();
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> Flow {
-        flow(owned::of_hint(self, factor))
-    }
-
-    fn pre_visit_relation(&mut self, relation: &ObjectName) -> Flow {
-        flow(self.relation(relation, false))
-    }
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> Flow {
-        if let (Expr::Identifier(ident), Some(true)) = (expr, self.defines.last()) {
-            self.column(ident);
-        }
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_ident(&mut self, ident: &Ident) -> Flow {
-        flow(self.name(ident))
     }
 }

@@ -15,7 +15,7 @@ use tokio::task::yield_now;
 
 use super::{Conn, Connection, Fleet, Manager, NAME, builder, insert, whoami};
 use crate::nonblocking::spawned;
-use crate::support::{items, ours, pool};
+use crate::support::{conflict_of, items, ours, pool};
 
 /// Remainder 0 lives on `a`, remainder 1 on `b`.
 #[derive(Clone)]
@@ -193,20 +193,13 @@ impl Service {
 
 /// A statement that fails as a conflict with another transaction does.
 async fn conflict(fleet: &Fleet, conn: &mut Connection) -> QueryResult<()> {
-    let text = match NAME {
-        "postgres" => "DO $$ BEGIN RAISE SQLSTATE '40001'; END $$",
-        "mysql" => {
-            "SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213, MESSAGE_TEXT =
-             'Deadlock found when trying to get lock; try restarting transaction'"
-        }
-        _ => {
-            conn.batch_execute("PRAGMA busy_timeout = 0").await?;
-            let mut other = fleet.direct("a");
-            diesel::connection::SimpleConnection::batch_execute(&mut other, "BEGIN IMMEDIATE")?;
-            return insert(conn, 999).await.map(drop);
-        }
-    };
-    conn.batch_execute(text).await
+    if let Some(text) = conflict_of(NAME) {
+        return conn.batch_execute(text).await;
+    }
+    conn.batch_execute("PRAGMA busy_timeout = 0").await?;
+    let mut other = fleet.direct("a");
+    diesel::connection::SimpleConnection::batch_execute(&mut other, "BEGIN IMMEDIATE")?;
+    insert(conn, 999).await.map(drop)
 }
 
 #[async_trait::async_trait]

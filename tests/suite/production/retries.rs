@@ -8,23 +8,17 @@ use diesel::prelude::*;
 use diesel_sharded::{Error, Route};
 
 use super::backend::{Fleet, Isolation, NAME, Outcome, Sharded, ids, insert, whoami};
+use crate::support::conflict_of;
 
-/// A statement that fails as a conflict with another transaction does.
+/// A statement that fails as a conflict with another transaction does; real ones: `conflicts`.
 pub(crate) fn conflict(fleet: &Fleet, conn: &mut Sharded) -> QueryResult<()> {
-    match NAME {
-        // By the server's own words, at a moment of our choosing; real ones: `conflicts`.
-        "postgres" => conn.batch_execute("DO $$ BEGIN RAISE SQLSTATE '40001'; END $$"),
-        "mysql" => conn.batch_execute(
-            "SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213, MESSAGE_TEXT =
-             'Deadlock found when trying to get lock; try restarting transaction'",
-        ),
-        _ => {
-            conn.batch_execute("PRAGMA busy_timeout = 0")?;
-            let mut other = fleet.direct("a");
-            other.batch_execute("BEGIN IMMEDIATE")?;
-            insert(conn, 999).map(drop)
-        }
+    if let Some(text) = conflict_of(NAME) {
+        return conn.batch_execute(text);
     }
+    conn.batch_execute("PRAGMA busy_timeout = 0")?;
+    let mut other = fleet.direct("a");
+    other.batch_execute("BEGIN IMMEDIATE")?;
+    insert(conn, 999).map(drop)
 }
 
 #[test]

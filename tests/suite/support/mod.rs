@@ -179,3 +179,16 @@ macro_rules! managers {
     };
 }
 pub(crate) use managers;
+
+/// A statement that fails as a conflict with another transaction does: by the server's own words, at a moment of our
+/// choosing. SQLite has none.
+pub(crate) fn conflict_of(backend: &str) -> Option<&'static str> {
+    match backend {
+        "postgres" => Some("DO $$ BEGIN RAISE SQLSTATE '40001'; END $$"),
+        "mysql" => Some(
+            "SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213, MESSAGE_TEXT =
+             'Deadlock found when trying to get lock; try restarting transaction'",
+        ),
+        _ => None,
+    }
+}
