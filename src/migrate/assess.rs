@@ -87,7 +87,10 @@ fn run(
             VersionState::Edited if !options.allow_edited => failures.push(
                 Failure::new(
                     FailureKind::Edited,
-                    "its up.sql is not the one that was applied here: restore the text and write a new migration, or, if the change has no effect, mark it applied again with `repair`, or allow edited migrations",
+                    format!(
+                        "its up.sql is not the one that was applied here: restore the text and write a new migration, or, if the change has no effect, run `diesel-sharded migration repair {shard} {} --mark applied`, or allow edited migrations",
+                        migration.version
+                    ),
                 )
                 .of_version(&migration.version),
             ),

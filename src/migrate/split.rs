@@ -205,6 +205,7 @@ pub(super) fn split(text: &str, kind: UrlKind) -> Result<Vec<Statement>, Uncut> 
     let mut places = Places::new(text);
     let mut statements = Vec::new();
     let mut cut = Cut::new(kind);
+    let last_backslash = text.rfind('\\');
     let (mut start, mut first) = (0, 0);
     for (at, token) in tokens.iter().enumerate() {
         if cut.ends_before(token) {
@@ -212,7 +213,8 @@ pub(super) fn split(text: &str, kind: UrlKind) -> Result<Vec<Statement>, Uncut> 
             let found = cut.finish(&text[start..end])?;
             if found.is_some() {
                 let number = statements.len() + 1;
-                refused::check(&tokens[first..at], &text[end..], number, kind)?;
+                let escapes = last_backslash.is_some_and(|last| last >= end);
+                refused::check(&tokens[first..at], escapes, number, kind)?;
             }
             statements.extend(found);
             (start, first) = (end + 1, at + 1);
@@ -225,7 +227,7 @@ pub(super) fn split(text: &str, kind: UrlKind) -> Result<Vec<Statement>, Uncut> 
             "that cannot be cut into statements by the default rules of its database: {error}"
         )));
     }
-    refused::check(&tokens[first..], "", statements.len() + 1, kind)?;
+    refused::check(&tokens[first..], false, statements.len() + 1, kind)?;
     statements.extend(cut.finish(&text[start..])?);
     Ok(statements)
 }

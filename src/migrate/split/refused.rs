@@ -9,10 +9,10 @@ use crate::topology::UrlKind;
 /// for somebody to take them, and no further statement gets through.
 const COPY: &str = "nobody is here to send or to take the rows: write INSERT, or COPY with a file of the server or a PROGRAM, or load them with psql";
 
-/// Refuses a statement of which these are the tokens; `rest` is the text behind it.
+/// Refuses a statement of which these are the tokens; `escapes`: a backslash comes after it.
 pub(super) fn check(
     tokens: &[TokenWithSpan],
-    rest: &str,
+    escapes: bool,
     number: usize,
     kind: UrlKind,
 ) -> Result<(), Uncut> {
@@ -24,9 +24,7 @@ pub(super) fn check(
         )));
     }
     // Without a backslash the text reads alike under both rules.
-    if rest.contains('\\')
-        && let Some((setting, instead)) = changes_quoting(tokens, kind)
-    {
+    if escapes && let Some((setting, instead)) = changes_quoting(tokens, kind) {
         return Err(Uncut::Refused(format!(
             "that changes how texts are quoted ({setting} in its statement {number}) and has a backslash after that: it is cut into statements by the database's default rules and would be cut in the wrong places; leave the setting out and {instead}"
         )));

@@ -84,8 +84,11 @@ impl Version<'_> {
             return format!("  [{mark}] {name}");
         }
         let mut text = format!("  [{mark}] {name} (on {} of {}", self.applied, self.of);
+        let begun = [&self.dirty, &self.in_doubt, &self.running];
+        let mut not_begun = self.missing.clone();
+        not_begun.retain(|shard| !begun.iter().any(|shards| shards.contains(shard)));
         for (what, shards) in [
-            ("not on", &self.missing),
+            ("not on", &not_begun),
             ("dirty on", &self.dirty),
             ("in doubt on", &self.in_doubt),
             ("running on", &self.running),
