@@ -51,6 +51,7 @@ mod apply;
 mod assess;
 mod call;
 mod check;
+mod counted;
 mod event;
 mod fleet;
 mod migrator;

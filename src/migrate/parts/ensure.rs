@@ -186,11 +186,7 @@ impl Job<'_> {
                 table.keyspace,
                 table.full_name()
             );
-            self.tell(&Event::Warning {
-                shard: self.target.shard(),
-                message: message.clone(),
-            });
-            report.warnings.push(message);
+            self.warn(report, message);
         }
     }
 

@@ -32,6 +32,8 @@ pub(super) struct Resolver<'a, 't> {
     pub(super) keys: Vec<KeyWrite>,
     /// Columns that the database numbers, with the table of each.
     pub(super) counters: Vec<(usize, Box<str>)>,
+    /// Names of what a sharded table owns that the server may have made, folded.
+    pub(super) doubts: Vec<Box<str>>,
     /// Statements around this place that must not name a sharded table, and why.
     closed: Vec<Option<&'static str>>,
     /// Whether they define data: a name may be anything there.
@@ -59,6 +61,7 @@ impl<'a, 't> Resolver<'a, 't> {
             used: Vec::new(),
             keys: Vec::new(),
             counters: Vec::new(),
+            doubts: Vec::new(),
             closed: Vec::new(),
             defines: Vec::new(),
         }
@@ -97,8 +100,8 @@ impl Resolver<'_, '_> {
                 own,
             })
             .collect();
-        let template = Template::new(tokens.text, holes, self.keys);
-        Ok(Analysis::Template(template.with_counters(self.counters)))
+        let template = Template::new(tokens.text, holes, self.keys).with_counters(self.counters);
+        Ok(Analysis::Template(template.with_doubts(self.doubts)))
     }
 
     /// What a name in the place of a table means. `target`: it is written to, so no common table
