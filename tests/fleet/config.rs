@@ -316,3 +316,15 @@ fn the_folder_that_nobody_named_is_shown() {
     stage.write("db/steps/2024-01-01-000000_t/up.sql", "SELECT 1;");
     assert_eq!(shown(" db/steps"), serde_json::json!(["db/steps"]));
 }
+
+#[test]
+fn a_table_whose_parts_the_rule_names_is_not_shown_as_one() {
+    let stage = Stage::new(
+        "[shards.a]\nurl = \"a.db\"\n\n[keyspaces.events]\nshards = [\"a\"]\nkey = \"date\"\n\
+         algorithm = { kind = \"date\", every = \"month\", from = \"2024-01\", until = \"2045-01\" }\n\
+         tables = { event = { key_column = \"day\", pattern = \"{name}_{date}\" } }\n",
+    );
+    let output = stage.run(&["config", "check"]).exits(0);
+    let shown = "event by day, one table per part of the rule as {name}_{date}";
+    assert!(output.stdout.contains(shown), "{output:#?}");
+}

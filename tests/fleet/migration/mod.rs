@@ -11,4 +11,5 @@ mod processes;
 mod schema;
 mod siblings;
 mod support;
+mod templates;
 mod unread;

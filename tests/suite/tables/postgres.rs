@@ -165,3 +165,42 @@ fn a_conflict_names_the_constraint_of_its_table() {
             .unwrap();
     }
 }
+
+/// `COPY` reaches the connection beneath, where nothing is rewritten.
+#[test]
+fn nothing_is_copied_into_the_logical_table() {
+    use std::io::Write;
+
+    fn row(copy: &mut dyn Write) -> QueryResult<()> {
+        writeln!(copy, "7\t1").map_err(|e| diesel::result::Error::SerializationError(e.into()))
+    }
+    fn into_orders(conn: &mut super::backend::Sharded) -> Error {
+        diesel::copy_from(shop::orders::table)
+            .from_raw_data(shop::orders::table, row)
+            .execute(conn)
+            .unwrap_err()
+            .into()
+    }
+
+    let (fleet, shards) = world();
+    let mut conn = shards.get_on("a").unwrap();
+    let refused = into_orders(&mut conn);
+    assert!(matches!(refused, Error::NoTableRoute { .. }), "{refused}");
+    let refused = shards.on("a", || Ok::<_, Error>(into_orders(&mut shards.get()?)));
+    let refused = refused.unwrap();
+    assert!(matches!(refused, Error::NoTableRoute { .. }), "{refused}");
+    let keyspace = shards.keyspace("shop").unwrap();
+    let refused = keyspace.on(&1, || Ok::<_, Error>(into_orders(&mut shards.get()?)));
+    let refused = refused.unwrap();
+    assert!(matches!(refused, Error::Unrewritable { .. }), "{refused}");
+    // Tables that are not split are copied into as ever.
+    let copied = diesel::copy_from(archive::orders::table)
+        .from_raw_data(archive::orders::table, row)
+        .execute(&mut conn);
+    assert_eq!(copied, Ok(1));
+    let direct = &mut fleet.direct("a");
+    for table in ["shop.orders", "shop.orders_0", "shop.orders_1"] {
+        let rows = diesel::sql_query(format!("SELECT id FROM {table}")).execute(direct);
+        assert_eq!(rows, Ok(0), "{table}");
+    }
+}
