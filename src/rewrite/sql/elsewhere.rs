@@ -96,8 +96,14 @@ impl Writes<'_> {
         for column in columns {
             let table = column.0.iter().rev().nth(1);
             let table = table.and_then(|part| part.as_ident());
-            if !table.is_some_and(|table| sharded.contains(&self.fold(table))) {
-                return ControlFlow::Break(column.to_string());
+            match table.map(|table| self.fold(table)) {
+                Some(table) if sharded.contains(&table) => {}
+                Some(_) => return ControlFlow::Break(column.to_string()),
+                None => {
+                    return ControlFlow::Break(format!(
+                        "{column} of a table that is not named before it"
+                    ));
+                }
             }
         }
         ControlFlow::Continue(())
@@ -229,7 +235,7 @@ mod tests {
             (
                 Mysql,
                 "UPDATE orders JOIN users ON users.id = user_id SET n = qty",
-                "n",
+                "n of a table that is not named before it",
             ),
             (
                 Mysql,
