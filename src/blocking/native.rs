@@ -5,12 +5,14 @@
 
 #[cfg(feature = "postgres")]
 mod postgres {
-    use diesel::PgConnection;
-    use diesel::pg::CopyFromQuery;
+    use diesel::pg::{CopyFromQuery, Pg, PgQueryBuilder};
     use diesel::prelude::ExecuteCopyFromDsl;
+    use diesel::query_builder::{QueryBuilder, QueryFragment};
     use diesel::result::Error as DieselError;
+    use diesel::{PgConnection, QueryResult, QuerySource};
 
     use crate::blocking::ShardedConnection;
+    use crate::blocking::connection::Ready;
     use crate::driver::{BeginOptions, Flags, Isolation, Outcome};
     use crate::route::into_caller;
     use crate::topology::UrlKind;
@@ -113,8 +115,27 @@ mod postgres {
         }
     }
 
+    impl ShardedConnection<PgConnection> {
+        /// Fails where what stands in the place of a table is a sharded one. It is known without a route: under one
+        /// with tables nothing reaches the raw connection.
+        fn refuse_sharded<F: QueryFragment<Pg>>(&mut self, table: &F) -> QueryResult<()> {
+            let Ready { slot, topology, .. } = self.ready_with_tables()?;
+            if slot.tables.is_needed() {
+                let mut text = PgQueryBuilder::new();
+                text.push_sql("SELECT * FROM ");
+                table.to_sql(&mut text, &Pg)?;
+                let check = |check: &dyn Fn(&_) -> _| topology.with_current(check);
+                let shard = slot.notes.shard;
+                slot.tables.plan_text(shard, None, &text.finish(), check)?;
+            }
+            Ok(())
+        }
+    }
+
     impl<T, A> ExecuteCopyFromDsl<ShardedConnection<PgConnection>> for CopyFromQuery<T, A>
     where
+        T: QuerySource + Default,
+        T::FromClause: QueryFragment<Pg>,
         Self: ExecuteCopyFromDsl<PgConnection>,
         <Self as ExecuteCopyFromDsl<PgConnection>>::Error: From<DieselError>,
     {
@@ -124,6 +145,9 @@ mod postgres {
             self,
             conn: &mut ShardedConnection<PgConnection>,
         ) -> Result<usize, <Self as ExecuteCopyFromDsl<PgConnection>>::Error> {
+            // Under a route with tables nothing is copied, whatever the table.
+            conn.inner()?;
+            conn.refuse_sharded(&T::default().from_clause())?;
             // Diesel does not look at the connection after a COPY, so nothing is assumed of it.
             ExecuteCopyFromDsl::execute(self, conn.inner()?)
         }

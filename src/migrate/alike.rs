@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde::Serialize;
 
 use super::parts::TableParts;
-use crate::rewrite::{Parts, TableSet};
+use crate::rewrite::{Dialect, Parts, TableSet};
 use lines::{fold, normalized, owner, retired};
 
 /// A physical table that is not what its siblings are: the other parts of the same logical table, on all
@@ -41,9 +41,22 @@ struct Part {
     /// What tells it apart from the others, at the end of names of what it owns; first as the crate writes
     /// it, then as it stands in the table's name.
     marks: Vec<String>,
+    /// Its folded name without a schema, where the server names what a table owns after it and cuts such names.
+    namesake: Option<String>,
     /// It should be there.
     is_expected: bool,
     lines: BTreeSet<String>,
+}
+
+impl Part {
+    /// Adds a line; where one says the same already, as a further one: names that the server made are left out, so
+    /// two indexes may read alike.
+    fn add(&mut self, mut line: String) {
+        while self.lines.contains(&line) {
+            line.push_str(" (again)");
+        }
+        self.lines.insert(line);
+    }
 }
 
 /// The schema of one database, taken apart.
@@ -90,12 +103,13 @@ impl Anatomy {
                 let own = anatomy.tables.entry(full.clone()).or_default();
                 let key = fold(&name);
                 logical.insert(key.clone(), (table.name.clone(), mark.clone()));
-                places.insert(key, (full.clone(), own.len()));
+                places.insert(key.clone(), (full.clone(), own.len()));
                 let digits = name.split(|c: char| !c.is_ascii_digit());
                 let written = digits.filter(|run| !run.is_empty()).map(str::to_owned);
                 own.push(Part {
                     marks: std::iter::once(mark).chain(written).collect(),
                     name: table.in_schema(&name),
+                    namesake: (set.dialect == Dialect::Postgres).then_some(key),
                     is_expected,
                     lines: BTreeSet::new(),
                 });
@@ -107,7 +121,7 @@ impl Anatomy {
             match part {
                 Some(part) => {
                     let line = normalized(&line, part, &logical);
-                    part.lines.insert(line);
+                    part.add(line);
                 }
                 None if retired(&line, set, by_rule) => {}
                 None => anatomy.rest.push(line),
@@ -212,7 +226,7 @@ impl std::fmt::Display for TableDifference {
 mod tests {
     use super::*;
     use crate::name::KeyspaceName;
-    use crate::rewrite::{Dialect, ShardedTable};
+    use crate::rewrite::ShardedTable;
 
     fn set(names: &[&str]) -> TableSet {
         let table = |name: &str, parts: Vec<String>| ShardedTable {
@@ -241,9 +255,25 @@ mod tests {
             ("column orders_1.addr_1 text", "column orders.addr_1 text"),
             (
                 "column orders_1.id bigint default nextval('orders_1_id_seq'::regclass)",
-                "column orders.id bigint default nextval('orders_id_seq'::regclass)",
+                "column orders.id bigint default nextval('orders_seq'::regclass)",
             ),
-            ("sequence orders_1_id_seq", "sequence orders_id_seq"),
+            ("sequence orders_1_id_seq", "sequence orders_seq"),
+            (
+                "sequence public.orders_1_id_seq3 of public.orders_1.id",
+                "sequence public.orders_seq of public.orders.id",
+            ),
+            (
+                "sequence by_hand of orders_1.id",
+                "sequence by_hand of orders.id",
+            ),
+            (
+                "CREATE INDEX orders_1_user_id_idx12 ON public.orders_1 USING btree (user_id)",
+                "CREATE INDEX orders_idx ON public.orders USING btree (user_id)",
+            ),
+            (
+                "constraint orders_1.orders_1_user_id_check CHECK (user_id > 0)",
+                "constraint orders.orders_check CHECK (user_id > 0)",
+            ),
             (
                 "CREATE INDEX ix_user_1 ON public.orders_1 USING btree (user_1)",
                 "CREATE INDEX ix_user ON public.orders USING btree (user_1)",

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::assess::{Assessment, Task, assess, step};
+use super::counted;
 use super::event::{Event, Observer};
 use super::migrator::{Inner, Migrator, Target};
 use super::options::Options;
@@ -339,6 +340,7 @@ impl Migrator {
                     .iter()
                     .map(|task| step(&checked.set, *task))
                     .collect(),
+                warnings: counted::of_tasks(&checked.set, &checked.assessment.tasks),
                 failures: checked.assessment.failures,
             })
             .collect();

@@ -52,6 +52,7 @@ mod apply;
 mod assess;
 mod call;
 mod check;
+mod counted;
 mod dirty;
 mod event;
 mod fleet;

@@ -67,6 +67,9 @@ pub struct ShardPlan {
     /// What stands against it: with any of these, the shard is refused.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<Failure>,
+    /// What is worth knowing and stops nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 impl ShardPlan {

@@ -1,21 +1,18 @@
 //! Migrations over sharded tables: a statement that names one is run once for each physical table of the
 //! shard, with the names of indexes and constraints made unique.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::counted;
 use super::parts::TableParts;
 use super::report::{Failure, FailureKind};
 use super::source::{Body, Migration, MigrationSet, Script};
 use super::split;
 use crate::rewrite::{
-    Analysis, Origin, Parts, Refusal, TableNumbers, TableSet, Template, Which, analyze, owned_names,
+    Analysis, Origin, OwnNames, Parts, Refusal, TableNumbers, TableSet, Template, Which,
+    analyze_knowing,
 };
 use crate::topology::UrlKind;
-
-/// The indexes that the migrations of a set give to sharded tables, with the table of each: a
-/// `DROP INDEX` does not name it.
-type Indexes = HashMap<String, usize>;
 
 /// The migrations of a database for the tables of its shard. One that cannot be run for each of them
 /// keeps the reason, and fails where it would be run: it may have been, before the table was split.
@@ -27,8 +24,8 @@ pub(super) fn for_tables(
     parts: &[TableParts],
     kind: UrlKind,
 ) -> Arc<MigrationSet> {
-    let indexes = indexes(tables, &set.migrations);
-    let expanded = |script: &Script| match expand(script, tables, parts, &indexes, kind) {
+    let names = own_names(tables, &set.migrations);
+    let expanded = |script: &Script| match expand(script, tables, parts, &names, kind) {
         Ok(None) => script.clone(),
         Ok(Some(expanded)) => expanded,
         Err(problem) => Script {
@@ -55,25 +52,14 @@ pub(super) fn for_tables(
     })
 }
 
-/// Reads them off the statements.
-fn indexes(set: &TableSet, migrations: &[Migration]) -> Indexes {
-    let mut indexes = Indexes::new();
-    for migration in migrations {
-        let Body::Sql { up, .. } = &migration.body else {
-            continue;
-        };
-        for statement in up.statements.iter().flat_map(|all| all.iter()) {
-            if let Ok(Analysis::Template(template)) = analyze(set, &statement.text, Origin::Anyone)
-            {
-                indexes.extend(
-                    template
-                        .owned()
-                        .map(|(name, table)| (name.to_owned(), table)),
-                );
-            }
-        }
-    }
-    indexes
+/// What the migrations of a set call indexes and constraints.
+fn own_names(set: &TableSet, migrations: &[Migration]) -> OwnNames {
+    let scripts = migrations.iter().filter_map(|one| match &one.body {
+        Body::Sql { up, .. } => up.statements.as_ref(),
+        Body::Code(_) => None,
+    });
+    let statements = scripts.flat_map(|statements| statements.iter());
+    OwnNames::of(set, statements.map(|statement| &*statement.text))
 }
 
 /// The script with each statement over a sharded table repeated; `None` where there is none.
@@ -85,7 +71,7 @@ fn expand(
     script: &Script,
     set: &TableSet,
     by_rule: &[TableParts],
-    indexes: &Indexes,
+    names: &OwnNames,
     kind: UrlKind,
 ) -> Result<Option<Script>, String> {
     let Some(statements) = &script.statements else {
@@ -96,9 +82,10 @@ fn expand(
         };
     };
     let mut expanded = Vec::with_capacity(statements.len());
+    let mut warnings = Vec::new();
     let mut changed = false;
     for (number, statement) in (1..).zip(statements.iter()) {
-        let template = template(set, indexes, &statement.text)
+        let template = template(set, names, &statement.text)
             .map_err(|refusal| format!("its statement {number} {}", because(&refusal, set)))?;
         let Some(template) = template else {
             expanded.push(statement.clone());
@@ -109,7 +96,13 @@ fn expand(
                 "its statement {number} writes rows by their shard key, which belong to one part each: write them in a migration in code, under the route of their key"
             ));
         }
+        if let Some(other) = template.elsewhere() {
+            return Err(format!(
+                "its statement {number} writes {other}, which is not split, and reads sharded tables, so it would be run once for each part, each time with the rows of that part alone: write it in a migration in code, under the routes of the parts"
+            ));
+        }
         changed = true;
+        warnings.extend(counted::of_statement(set, &template));
         for numbers in parts(set, by_rule, &template) {
             let text = template.render(set, Some(numbers)).map_err(|table| {
                 let table = set.tables()[table].full_name();
@@ -121,15 +114,15 @@ fn expand(
     // Text and checksum stay: they are of what somebody wrote.
     Ok(changed.then(|| Script {
         statements: Some(expanded.into()),
+        warnings: warnings.into(),
         ..script.clone()
     }))
 }
 
-fn template(set: &TableSet, indexes: &Indexes, text: &str) -> Result<Option<Template>, Refusal> {
-    match analyze(set, text, Origin::Anyone)? {
+fn template(set: &TableSet, names: &OwnNames, text: &str) -> Result<Option<Template>, Refusal> {
+    match analyze_knowing(set, text, Origin::Anyone, &|name| names.is_given(name))? {
         Analysis::Template(template) => Ok(Some(template)),
-        Analysis::Untouched if indexes.is_empty() => Ok(None),
-        Analysis::Untouched => owned_names(set, text, indexes),
+        Analysis::Untouched => names.template(set, text),
     }
 }
 
@@ -186,7 +179,7 @@ pub(super) fn replay(
     set: &TableSet,
     is_applied: impl Fn(&str) -> bool,
 ) -> Result<Vec<Replay>, Failure> {
-    let indexes = indexes(set, &sources.migrations);
+    let names = own_names(set, &sources.migrations);
     let mut replays = Vec::new();
     for migration in &sources.migrations {
         let Body::Sql { up, .. } = &migration.body else {
@@ -196,12 +189,14 @@ pub(super) fn replay(
             continue;
         }
         for statement in up.statements.iter().flat_map(|all| all.iter()) {
-            let template = template(set, &indexes, &statement.text).map_err(|refusal| {
+            let template = template(set, &names, &statement.text).map_err(|refusal| {
                 Failure::new(FailureKind::Statement, because(&refusal, set))
                     .of_version(&migration.version)
             })?;
-            // Rows with a key belong to one part, which was there when they were written.
-            let Some(template) = template.filter(|template| template.keys().is_empty()) else {
+            // Rows with a key belong to one part, which was there when they were written; and what is written
+            // elsewhere is no matter of a part.
+            let is_of_a_part = |one: &Template| one.keys().is_empty() && one.elsewhere().is_none();
+            let Some(template) = template.filter(is_of_a_part) else {
                 continue;
             };
             let Some(table) = template.tables().first().copied() else {

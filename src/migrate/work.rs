@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::assess::{Task, assess};
 use super::check::{check_identity, doubt, needs_identity, read};
+use super::counted;
 use super::event::{Direction, Event, Observer};
 use super::migrator::{Inner, Target};
 use super::options::Options;
@@ -161,6 +162,9 @@ impl Job<'_> {
             shard: target.shard(),
             steps: assessment.tasks.len(),
         });
+        for message in counted::of_tasks(&set, &assessment.tasks) {
+            self.warn(report, message);
+        }
         for task in assessment.tasks {
             let ran = self.migrate(locked, &set, task).map_err(one)?;
             report.ran.push(ran);
@@ -219,7 +223,7 @@ impl Job<'_> {
             .limit(self.options.lock_timeout, self.options.statement_timeout)
             .map_err(|error| bookkeeping("setting the time limits", &error))?;
         if let Some(message) = warning {
-            self.warn(report, message);
+            self.warn(report, message.to_owned());
         }
         Ok(())
     }

@@ -37,8 +37,8 @@ pub(crate) use fragment::TextScope;
 pub(crate) use fragment::{Rewritten, TextId};
 pub(crate) use numbers::{PlacedBy, TableNumbers, Which};
 pub(crate) use pattern::Pattern;
-#[cfg(all(feature = "migrations", any(feature = "r2d2", feature = "bb8")))]
-pub(crate) use sql::owned_names;
 #[cfg(any(feature = "r2d2", feature = "bb8"))]
 pub(crate) use sql::{Analysis, KeyUse, KeyWrite, Origin, Refusal, Template, Written, analyze};
+#[cfg(all(feature = "migrations", any(feature = "r2d2", feature = "bb8")))]
+pub(crate) use sql::{OwnNames, analyze_knowing, comparable, end_made_by_postgres};
 pub(crate) use table_set::{Parts, ShardedTable, TableSet};

@@ -380,3 +380,15 @@ fn a_misspelt_option_is_told_with_its_punctuation() {
         "invalid value 'x' for '--parallel <N>': invalid digit found in string"
     );
 }
+
+#[test]
+fn a_table_whose_parts_the_rule_names_is_not_shown_as_one() {
+    let stage = Stage::new(
+        "[shards.a]\nurl = \"a.db\"\n\n[keyspaces.events]\nshards = [\"a\"]\nkey = \"date\"\n\
+         algorithm = { kind = \"date\", every = \"month\", from = \"2024-01\", until = \"2045-01\" }\n\
+         tables = { event = { key_column = \"day\", by_rule = true } }\n",
+    );
+    let output = stage.run(&["config", "check"]).exits(0);
+    let shown = "event by day, one table per part of the rule";
+    assert!(output.stdout.contains(shown), "{output:#?}");
+}

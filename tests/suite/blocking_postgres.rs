@@ -5,7 +5,7 @@ use std::io::{BufRead, Read};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::result::Error as DieselError;
-use diesel_sharded::{Error, RollbackReason};
+use diesel_sharded::{Error, KeyspaceConfig, RollbackReason, RuleSpec};
 
 use super::backend::{Conn, Fleet, Sharded, ids, insert};
 use super::surface::{both, through_both};
@@ -262,4 +262,56 @@ fn a_failed_copy_outside_a_transaction_leaves_a_clean_connection() {
     }
     assert_eq!(fleet.rows("a"), [1, 2, 3]);
     fleet.assert_nothing_open("a");
+}
+
+mod shop {
+    diesel::table! {
+        shop.orders (id) {
+            id -> BigInt,
+            user_id -> BigInt,
+        }
+    }
+}
+
+/// `COPY` reaches the connection beneath, where nothing is rewritten.
+#[test]
+fn nothing_is_copied_into_the_logical_table() {
+    use shop::orders;
+    use std::io::Write;
+
+    fn row(copy: &mut dyn Write) -> QueryResult<()> {
+        writeln!(copy, "7\t1").map_err(|e| DieselError::SerializationError(e.into()))
+    }
+    fn into_orders(conn: &mut Sharded) -> Error {
+        let copy = diesel::copy_from(orders::table).from_raw_data(orders::table, row);
+        copy.execute(conn).unwrap_err().into()
+    }
+
+    let fleet = Fleet::new(&["a"]);
+    let direct = &mut fleet.direct("a");
+    let mut batch = "CREATE SCHEMA shop;".to_owned();
+    let tables = ["shop.orders", "shop.orders_0", "shop.orders_1"];
+    for table in tables {
+        batch += &format!("CREATE TABLE {table} (id BIGINT PRIMARY KEY, user_id BIGINT NOT NULL);");
+    }
+    direct.batch_execute(&batch).unwrap();
+    let keyspace = KeyspaceConfig::new(RuleSpec::modulo(["a"])).table("shop.orders", "user_id", 2);
+    let shards = fleet.builder().keyspace("shop", keyspace).build().unwrap();
+    let mut conn = shards.get_on("a").unwrap();
+    let refused = into_orders(&mut conn);
+    assert!(matches!(refused, Error::NoTableRoute { .. }), "{refused}");
+    let refused = shards.on("a", || Ok::<_, Error>(into_orders(&mut shards.get()?)));
+    let refused = refused.unwrap();
+    assert!(matches!(refused, Error::NoTableRoute { .. }), "{refused}");
+    let keyspace = shards.keyspace("shop").unwrap();
+    let refused = keyspace.on(&1, || Ok::<_, Error>(into_orders(&mut shards.get()?)));
+    let refused = refused.unwrap();
+    assert!(matches!(refused, Error::Unrewritable { .. }), "{refused}");
+    for table in tables {
+        let rows = diesel::sql_query(format!("SELECT id FROM {table}")).execute(direct);
+        assert_eq!(rows, Ok(0), "{table}");
+    }
+    // A table that is not split is copied into as ever.
+    diesel::delete(items::table).execute(direct).unwrap();
+    assert_eq!(copy_in(&mut conn, "7\tnote\n"), Ok(1));
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::super::parts::TableParts;
 use super::Part;
-use crate::rewrite::{Parts, TableSet};
+use crate::rewrite::{Parts, TableSet, comparable, end_made_by_postgres};
 
 /// Names are compared without case: there are no two tables whose names differ in nothing else.
 pub(super) fn fold(name: &str) -> String {
@@ -66,6 +66,13 @@ pub(super) fn owner<'p>(
             .filter(|(is_name, _)| *is_name)
             .map(|(_, word)| fold(word))
     };
+    let owned_by = line.split_once(" of ").filter(|_| first == "sequence");
+    if let Some((_, table)) = owned_by {
+        let words = words(table).filter(|(is_name, _)| *is_name);
+        return words
+            .map(|(_, word)| fold(word))
+            .find_map(|name| places.get(&name));
+    }
     if first == "sequence" {
         // orders_3_id_seq: it is named after its table.
         let name = names().last()?;
@@ -73,6 +80,28 @@ pub(super) fn owner<'p>(
         return stems.rev().find_map(|stem| places.get(stem));
     }
     names().find_map(|name| places.get(&name))
+}
+
+/// The logical table and the kind of a thing that PostgreSQL may have named: after the physical table, its columns
+/// and the kind. It cuts such names, the table's too, and numbers those that are taken, so that the rest of a name says nothing.
+fn made<'l>(
+    name: &str,
+    part: &Part,
+    logical: &'l HashMap<String, (String, String)>,
+) -> Option<(&'l str, &'static str)> {
+    /// What is left of a name that was cut: the longest is 63 bytes, fewer where a character would be cut.
+    const CUT: usize = 57;
+    /// Table and columns are left the same number of bytes, if both were long.
+    const LEFT: usize = 20;
+    let physical = part.namesake.as_deref()?;
+    let end = end_made_by_postgres(name)?;
+    let rest = name.strip_prefix(physical);
+    let is_whole = rest.is_some_and(|rest| rest.starts_with('_'));
+    let same = std::iter::zip(name.bytes(), physical.bytes());
+    let is_cut =
+        || name.len() >= CUT && same.take_while(|(one, other)| one == other).count() >= LEFT;
+    let (table, _) = logical.get(physical)?;
+    (is_whole || is_cut()).then_some((table, end))
 }
 
 /// The line in logical names.
@@ -118,12 +147,15 @@ pub(super) fn normalized(
         };
         if let Some(table) = same_part(&folded) {
             text.push_str(table);
+        } else if let Some((table, end)) = made(&folded, part, logical) {
+            text.push_str(table);
+            text.push_str(end);
         } else if let Some((at, table)) = stem() {
             // orders_3_pkey, orders_3_id_seq: the database named it.
             text.push_str(table);
             text.push_str(&word[at..]);
         } else if let Some(stem) = end_of(&folded).filter(|_| is_own_name) {
-            text.push_str(&word[..stem]);
+            text.push_str(&comparable(&word[..stem]));
         } else {
             text.push_str(word);
         }

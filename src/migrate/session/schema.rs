@@ -10,7 +10,11 @@ use crate::topology::UrlKind;
 /// names of generated objects are left out where they are only names.
 const POSTGRES: [&str; 7] = [
     "SELECT CASE c.relkind WHEN 'v' THEN 'view ' WHEN 'm' THEN 'materialized view ' WHEN 'S' THEN 'sequence ' WHEN 'f' THEN 'foreign table ' ELSE 'table ' END
-        || c.oid::regclass::text || CASE WHEN c.relkind IN ('v', 'm') THEN ': ' || pg_get_viewdef(c.oid) ELSE '' END
+        || c.oid::regclass::text || CASE WHEN c.relkind IN ('v', 'm') THEN ': ' || pg_get_viewdef(c.oid)
+           WHEN c.relkind = 'S' THEN coalesce((SELECT ' of ' || o.attrelid::regclass::text || '.' || quote_ident(o.attname)
+             FROM pg_depend d JOIN pg_attribute o ON o.attrelid = d.refobjid AND o.attnum = d.refobjsubid
+             WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype IN ('a', 'i')), '')
+           ELSE '' END
      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
      WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f') AND {schema} AND c.relname NOT IN ({kept})",
     "SELECT 'column ' || c.oid::regclass::text || '.' || quote_ident(a.attname) || ' ' || format_type(a.atttypid, a.atttypmod)
@@ -38,6 +42,20 @@ const POSTGRES: [&str; 7] = [
         ELSE ' domain ' || format_type(t.typbasetype, t.typtypmod) END
      FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE t.typtype IN ('e', 'd') AND {schema}",
 ];
+
+/// Columns of the view that has checks: MariaDB's says of which table each is, where a name is one of its table
+/// alone; MySQL's says it not, and there names are unique. Before MySQL 8 there is none.
+const MYSQL_CHECK_COLUMNS: &str =
+    "SELECT CAST(LOWER(column_name) AS CHAR) FROM information_schema.columns
+     WHERE table_schema = 'information_schema' AND LOWER(table_name) = 'check_constraints'";
+
+const MARIADB_CHECKS: &str = "SELECT CONCAT('constraint ', table_name, '.', constraint_name, ' CHECK (', check_clause, ')')
+     FROM information_schema.check_constraints WHERE constraint_schema = DATABASE() AND table_name NOT IN ({kept})";
+
+const MYSQL_CHECKS: &str = "SELECT CONCAT('constraint ', t.table_name, '.', t.constraint_name, ' CHECK (', k.check_clause, ')', IF(t.enforced = 'NO', ' not enforced', ''))
+     FROM information_schema.check_constraints k JOIN information_schema.table_constraints t
+       ON t.constraint_schema = k.constraint_schema AND t.constraint_name = k.constraint_name AND t.constraint_type = 'CHECK'
+     WHERE k.constraint_schema = DATABASE() AND t.table_name NOT IN ({kept})";
 
 const MYSQL: [&str; 7] = [
     "SELECT CONCAT('table ', table_name, ' ', COALESCE(engine, 'view'), ' ', COALESCE(table_collation, ''))
@@ -92,7 +110,7 @@ impl Session {
             .collect();
         let kept = kept.join(", ");
         let mut lines = Vec::new();
-        for query in queries {
+        for query in queries.iter().copied().chain(self.checks_of_mysql()?) {
             let query = query.replace("{kept}", &kept).replace(
                 "{schema}",
                 "n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema'",
@@ -102,6 +120,23 @@ impl Session {
         }
         lines.sort();
         Ok(lines)
+    }
+}
+
+impl Session {
+    /// The query for checks, where the server has it.
+    fn checks_of_mysql(&mut self) -> QueryResult<Option<&'static str>> {
+        if self.kind != UrlKind::Mysql {
+            return Ok(None);
+        }
+        let columns: Vec<String> =
+            diesel::dsl::sql::<Text>(MYSQL_CHECK_COLUMNS).load(&mut self.conn)?;
+        let of_table = columns.iter().any(|column| column == "table_name");
+        Ok((!columns.is_empty()).then_some(if of_table {
+            MARIADB_CHECKS
+        } else {
+            MYSQL_CHECKS
+        }))
     }
 }
 

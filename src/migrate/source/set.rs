@@ -48,6 +48,8 @@ pub(in crate::migrate) struct Script {
     pub(in crate::migrate) in_transaction: bool,
     /// Why it cannot be run on this database.
     pub(in crate::migrate) refused: Option<Arc<str>>,
+    /// What is worth knowing before it is run, each once.
+    pub(in crate::migrate) warnings: Arc<[String]>,
 }
 
 impl Migration {
@@ -241,6 +243,7 @@ pub(super) fn script(text: String, kind: UrlKind, in_transaction: bool) -> Resul
         statements: statements.map(Into::into),
         in_transaction: in_transaction && fits,
         refused: None,
+        warnings: Arc::default(),
     })
 }
 

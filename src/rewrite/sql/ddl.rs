@@ -7,21 +7,9 @@ use sqlparser::ast::{
     Statement, TableConstraint,
 };
 
-#[cfg(feature = "migrations")]
-use std::collections::HashMap;
-
-#[cfg(feature = "migrations")]
-use sqlparser::tokenizer::Token;
-
 use super::super::Dialect;
-#[cfg(feature = "migrations")]
-use super::super::TableSet;
 use super::resolver::Resolver;
-#[cfg(feature = "migrations")]
-use super::template::{Hole, Template};
-#[cfg(feature = "migrations")]
-use super::tokens::Tokens;
-use super::{Refusal, counters};
+use super::{Refusal, counters, owned as names};
 
 /// Whether a statement defines data in a way that is understood here.
 pub(super) fn is_known(statement: &Statement) -> bool {
@@ -201,9 +189,9 @@ fn alter_table(resolver: &mut Resolver<'_, '_>, alter: &AlterTable) -> Result<()
             } => counters::note(resolver, table, column_name, true),
             Op::DropConstraint { name, .. }
             | Op::DropForeignKey { name, .. }
-            | Op::ValidateConstraint { name } => owned(resolver, table, Some(name))?,
+            | Op::ValidateConstraint { name } => names::existing(resolver, table, name)?,
             Op::RenameConstraint { old_name, new_name } => {
-                owned(resolver, table, Some(old_name))?;
+                names::existing(resolver, table, old_name)?;
                 owned(resolver, table, Some(new_name))?;
             }
             Op::DropIndex { name } => index(resolver, table, Some(name))?,
@@ -244,45 +232,4 @@ fn index(
 
 fn last(name: &ObjectName) -> Option<&Ident> {
     name.0.last().and_then(|part| part.as_ident())
-}
-
-/// A statement over an index that is named alone (`DROP INDEX ix`), where it is one of these.
-#[cfg(feature = "migrations")]
-pub(crate) fn owned_names(
-    set: &TableSet,
-    text: &str,
-    indexes: &HashMap<String, usize>,
-) -> Result<Option<Template>, Refusal> {
-    let tokens = Tokens::read(set, text)?;
-    let mut words = Vec::new();
-    for (at, token) in tokens.list.iter().enumerate() {
-        if let Token::Word(word) = &token.token {
-            words.push((at, word));
-        }
-    }
-    let is = |nth: usize, known: &[&str]| {
-        words.get(nth).is_some_and(|(_, word)| {
-            word.quote_style.is_none()
-                && known
-                    .iter()
-                    .any(|known| word.value.eq_ignore_ascii_case(known))
-        })
-    };
-    if !(is(0, &["drop", "alter", "reindex"]) && is(1, &["index"])) {
-        return Ok(None);
-    }
-    let holes: Vec<Hole> = words
-        .iter()
-        .skip(2)
-        .filter_map(|(at, word)| {
-            let table = *indexes.get(&word.value)?;
-            Some(Hole {
-                bytes: tokens.range(*at),
-                table,
-                quote: word.quote_style,
-                own: Some(word.value.clone()),
-            })
-        })
-        .collect();
-    Ok((!holes.is_empty()).then(|| Template::new(text, holes, Vec::new())))
 }

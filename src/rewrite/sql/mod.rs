@@ -2,9 +2,13 @@
 
 mod counters;
 mod ddl;
+#[cfg(feature = "migrations")]
+mod elsewhere;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod invariant;
 mod new_rows;
+#[cfg(feature = "migrations")]
+mod own_names;
 mod owned;
 mod parsed;
 #[cfg(test)]
@@ -25,7 +29,11 @@ use std::borrow::Cow;
 use super::{Dialect, TableSet};
 
 #[cfg(feature = "migrations")]
-pub(crate) use ddl::owned_names;
+pub(crate) use own_names::OwnNames;
+#[cfg(feature = "migrations")]
+pub(crate) use owned::end_made_by_postgres;
+#[cfg(feature = "migrations")]
+pub(crate) use template::comparable;
 pub(crate) use template::{KeyUse, KeyWrite, Template, Written};
 
 /// What a text is to the rewriter.
@@ -65,6 +73,29 @@ impl Refusal {
 
 /// Reads a text.
 pub(crate) fn analyze(set: &TableSet, text: &str, origin: Origin) -> Result<Analysis, Refusal> {
+    analyze_knowing(set, text, origin, &|_| false)
+}
+
+/// Reads a text where it is known which names of constraints were given by a clause: of the others, those that look
+/// as if the server had made them are refused.
+pub(crate) fn analyze_knowing(
+    set: &TableSet,
+    text: &str,
+    origin: Origin,
+    is_given: &dyn Fn(&str) -> bool,
+) -> Result<Analysis, Refusal> {
+    let analysis = read(set, text, origin)?;
+    if let Analysis::Template(template) = &analysis
+        && let Some(name) = template.doubts().find(|name| !is_given(name))
+    {
+        return Err(Refusal::because(format!(
+            "{name} may be a name that the server made or one of a CONSTRAINT clause, and these differ in each physical table: write the physical names, a statement each"
+        )));
+    }
+    Ok(analysis)
+}
+
+fn read(set: &TableSet, text: &str, origin: Origin) -> Result<Analysis, Refusal> {
     if set.is_empty() || !may_concern(set, text) {
         return Ok(Analysis::Untouched);
     }

@@ -1,14 +1,64 @@
 //! Names in a statement over rows of what a physical table owns: constraints and indexes, which the
 //! templates have made unique with the number of the table.
 
-use sqlparser::ast::{ConflictTarget, Insert, OnInsert, TableFactor, TableIndexDirective};
+use sqlparser::ast::{ConflictTarget, Ident, Insert, OnInsert, TableFactor, TableIndexDirective};
 
 use super::super::Dialect;
 use super::Refusal;
 use super::resolver::Resolver;
 
-/// What PostgreSQL ends the names with that it makes itself, of constraints that a conflict may be about.
-const MADE_BY_THE_SERVER: [&str; 3] = ["_pkey", "_key", "_excl"];
+/// What PostgreSQL ends the names with that it makes itself.
+#[rustfmt::skip]
+const MADE_BY_POSTGRES: [&str; 8] = [
+    "_pkey", "_key", "_excl", "_fkey", "_check", "_not_null", "_idx", "_seq",
+];
+
+/// The same of MySQL, before a number.
+const MADE_BY_MYSQL: [&str; 2] = ["_ibfk_", "_chk_"];
+
+/// What MariaDB calls a check that has no name, before a number.
+const CHECK_OF_MARIADB: &str = "CONSTRAINT_";
+
+/// The longest name that PostgreSQL keeps; longer ones that it makes are cut, the table's name too.
+const LONGEST: usize = 63;
+
+/// What a name ends with that PostgreSQL may have made, perhaps with a number behind it.
+pub(crate) fn end_made_by_postgres(name: &str) -> Option<&'static str> {
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    MADE_BY_POSTGRES.into_iter().find(|end| stem.ends_with(end))
+}
+
+/// Whether the server may have made a folded name, for something that a table of this name owns.
+pub(super) fn may_be_made(dialect: Dialect, table: &str, name: &str) -> bool {
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let is_of = || name.starts_with(table);
+    match dialect {
+        Dialect::Postgres => {
+            (is_of() || name.len() == LONGEST) && end_made_by_postgres(name).is_some()
+        }
+        Dialect::Mysql => {
+            stem.len() < name.len()
+                && (stem.eq_ignore_ascii_case(CHECK_OF_MARIADB)
+                    || is_of() && MADE_BY_MYSQL.iter().any(|end| stem.ends_with(end)))
+        }
+        Dialect::Sqlite => false,
+    }
+}
+
+/// A constraint that is there. Where the server may have made its name, that is a doubt: of `orders_3` it is
+/// `orders_3_code_key`, or `orders_code_key_3` where a clause named it.
+pub(super) fn existing(
+    resolver: &mut Resolver<'_, '_>,
+    table: usize,
+    name: &Ident,
+) -> Result<(), Refusal> {
+    let folded = resolver.scopes.fold(name);
+    let own = &resolver.set.tables()[table].name;
+    if may_be_made(resolver.set.dialect, own, &folded) {
+        resolver.doubts.push(folded.into());
+    }
+    resolver.own(name, table)
+}
 
 /// `ON CONFLICT ON CONSTRAINT name`.
 pub(super) fn of_conflict(
@@ -34,10 +84,7 @@ pub(super) fn of_conflict(
     };
     let folded = resolver.scopes.fold(ident);
     let own = &resolver.set.tables()[table].name;
-    let is_made = folded
-        .strip_prefix(own.as_str())
-        .is_some_and(|rest| MADE_BY_THE_SERVER.iter().any(|end| rest.ends_with(end)));
-    if is_made {
+    if may_be_made(resolver.set.dialect, own, &folded) {
         // Of `orders_3` it is orders_3_pkey, or orders_pkey_3 where a CONSTRAINT clause named it.
         return Err(Refusal::because(format!(
             "{name} may be a name that PostgreSQL made or one of a CONSTRAINT clause, and these differ in each physical table: name the columns, ON CONFLICT (..)"

@@ -63,7 +63,13 @@ fn resolve(set: &TableSet, tokens: &Tokens<'_>) -> Result<Analysis, Refusal> {
         check_bound(set, &resolver.used)?;
         resolver.used.clear();
     }
-    resolver.finish()
+    let analysis = resolver.finish()?;
+    #[cfg(feature = "migrations")]
+    if let Analysis::Template(template) = analysis {
+        let elsewhere = super::elsewhere::of(set, &statements);
+        return Ok(Analysis::Template(template.with_elsewhere(elsewhere)));
+    }
+    Ok(analysis)
 }
 
 /// An upper bound for how deep the syntax tree of the tokens is: operators and opened parentheses

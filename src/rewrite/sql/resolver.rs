@@ -35,6 +35,8 @@ pub(super) struct Resolver<'a, 't> {
     pub(super) keys: Vec<KeyWrite>,
     /// Columns that the database numbers, with the table of each.
     pub(super) counters: Vec<(usize, Box<str>)>,
+    /// Names of what a sharded table owns that the server may have made, folded.
+    pub(super) doubts: Vec<Box<str>>,
     /// Statements around this place that must not name a sharded table, and why.
     closed: Vec<Option<&'static str>>,
     /// Whether they define data: a name may be anything there.
@@ -54,6 +56,7 @@ impl<'a, 't> Resolver<'a, 't> {
             used: Vec::new(),
             keys: Vec::new(),
             counters: Vec::new(),
+            doubts: Vec::new(),
             closed: Vec::new(),
             defines: Vec::new(),
         }
@@ -93,8 +96,8 @@ impl Resolver<'_, '_> {
                 own,
             })
             .collect();
-        let template = Template::new(tokens.text, holes, self.keys);
-        Ok(Analysis::Template(template.with_counters(self.counters)))
+        let template = Template::new(tokens.text, holes, self.keys).with_counters(self.counters);
+        Ok(Analysis::Template(template.with_doubts(self.doubts)))
     }
 
     /// Refuses a name that stands where every server looks for a table, and where the parser has seen none: it took the

@@ -1,5 +1,8 @@
 //! A text with holes where sharded tables are named.
 
+#[cfg(feature = "migrations")]
+use std::borrow::Cow;
+
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::super::{TableNumbers, TableSet};
@@ -14,6 +17,11 @@ pub(crate) struct Template {
     tables: Vec<usize>,
     /// The columns of theirs that it has the database number, each table by a counter of its own.
     counters: Vec<(usize, Box<str>)>,
+    /// Names of what they own that the server may have made, folded.
+    doubts: Vec<Box<str>>,
+    /// What it writes that is no sharded table.
+    #[cfg(feature = "migrations")]
+    elsewhere: Option<Box<str>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,12 +111,25 @@ impl Template {
             keys,
             tables,
             counters: Vec::new(),
+            doubts: Vec::new(),
+            #[cfg(feature = "migrations")]
+            elsewhere: None,
         }
     }
 
     /// The same with the columns that the database numbers.
     pub(super) fn with_counters(self, counters: Vec<(usize, Box<str>)>) -> Self {
         Self { counters, ..self }
+    }
+
+    /// The same with the names that the server may have made.
+    pub(super) fn with_doubts(self, doubts: Vec<Box<str>>) -> Self {
+        Self { doubts, ..self }
+    }
+
+    /// Names of what the tables own, folded, that are other ones in each table if the server made them.
+    pub(super) fn doubts(&self) -> impl Iterator<Item = &str> {
+        self.doubts.iter().map(|name| &**name)
     }
 
     /// The columns that it has the database number, with the table of each.
@@ -119,11 +140,23 @@ impl Template {
             .map(|(table, column)| (*table, &**column))
     }
 
-    /// The names of what the tables own, with the table of each.
+    /// The same with what it writes that is no sharded table.
     #[cfg(feature = "migrations")]
-    pub(crate) fn owned(&self) -> impl Iterator<Item = (&str, usize)> {
+    pub(super) fn with_elsewhere(self, elsewhere: Option<Box<str>>) -> Self {
+        Self { elsewhere, ..self }
+    }
+
+    /// The first thing that it writes and that is no sharded table.
+    #[cfg(feature = "migrations")]
+    pub(crate) fn elsewhere(&self) -> Option<&str> {
+        self.elsewhere.as_deref()
+    }
+
+    /// The names of what the tables own, whether each is quoted, and its table.
+    #[cfg(feature = "migrations")]
+    pub(super) fn owned(&self) -> impl Iterator<Item = (&str, bool, usize)> {
         self.pieces.iter().filter_map(|piece| match piece {
-            Piece::Own { name, index, .. } => Some((name.as_str(), *index)),
+            Piece::Own { name, index, quote } => Some((name.as_str(), quote.is_some(), *index)),
             Piece::Text(_) | Piece::Table { .. } => None,
         })
     }
@@ -201,18 +234,66 @@ pub(super) fn own_name(name: &str, mark: &str) -> String {
     if name.len() + suffix.len() <= LONGEST {
         return format!("{name}{suffix}");
     }
-    // The lower half says enough: what must differ is few names of one schema.
-    let hash = xxh3_64(name.as_bytes()) & 0xffff_ffff;
-    let mut kept = LONGEST - suffix.len() - 9;
+    let kept = begin(name, LONGEST - suffix.len() - 9);
+    format!("{kept}_{}{suffix}", hash(name))
+}
+
+/// What stands in place of the end of a name. The lower half says enough: what must differ is few names of one schema.
+fn hash(name: &str) -> String {
+    format!("{:08x}", xxh3_64(name.as_bytes()) & 0xffff_ffff)
+}
+
+/// The first bytes of a name, at most so many.
+fn begin(name: &str, most: usize) -> &str {
+    let mut kept = most.min(name.len());
     while !name.is_char_boundary(kept) {
         kept -= 1;
     }
-    format!("{}_{hash:08x}{suffix}", &name[..kept])
+    &name[..kept]
+}
+
+/// What an [`own_name`] without its mark is compared by. How much of a long name is kept depends on the length of the
+/// mark; its first bytes and its hash do not.
+#[cfg(feature = "migrations")]
+pub(crate) fn comparable(unmarked: &str) -> Cow<'_, str> {
+    const ALWAYS_WHOLE: usize = 50;
+    const ALWAYS_KEPT: usize = 36;
+    if unmarked.len() < ALWAYS_WHOLE {
+        return unmarked.into();
+    }
+    let is_hash = |end: &&str| end.len() == 8 && end.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let cut = unmarked
+        .rsplit_once('_')
+        .map(|(_, end)| end)
+        .filter(is_hash);
+    let hash = cut.map_or_else(|| hash(unmarked), str::to_owned);
+    format!("{}_{hash}", begin(unmarked, ALWAYS_KEPT)).into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(feature = "migrations")]
+    #[test]
+    fn a_cut_name_is_compared_without_what_its_mark_changed() {
+        for length in [3, 49, 50, 59, 60, 61, 62, 80] {
+            let name = format!("{}é{}", "x".repeat(length / 2), "y".repeat(length / 2));
+            let compared: Vec<String> = ["3", "10", "123", "202401"]
+                .into_iter()
+                .map(|mark| {
+                    let own = own_name(&name, mark);
+                    let unmarked = own.strip_suffix(&format!("_{mark}")).expect("a mark");
+                    comparable(unmarked).into_owned()
+                })
+                .collect();
+            assert!(
+                compared.iter().all(|one| *one == compared[0]),
+                "{compared:?}"
+            );
+        }
+        assert_ne!(comparable(&"x".repeat(60)), comparable(&"x".repeat(61)));
+    }
 
     #[test]
     fn names_stay_unique_when_they_are_cut() {

@@ -6,6 +6,7 @@ use super::super::url::UrlKind;
 use super::Findings;
 use super::tables::{Declared, MAX_IDENTIFIER, is_identifier};
 use crate::algorithm::Rule;
+use crate::rewrite::Dialect;
 
 /// The longest identifier of MySQL, in characters. All names are ASCII here.
 const MAX_IDENTIFIER_MYSQL: usize = 64;
@@ -42,16 +43,28 @@ pub(super) fn check(
         findings,
     };
     // Most shards of a fleet hold tables of the same names.
-    let mut done: HashSet<(Vec<Seen>, usize)> = HashSet::new();
+    let mut done: HashSet<(Vec<Seen>, Option<UrlKind>)> = HashSet::new();
     for (shard, tables) in by_shard {
-        let longest = match kinds.get(shard).copied().flatten() {
-            Some(UrlKind::Mysql) => MAX_IDENTIFIER_MYSQL,
-            _ => MAX_IDENTIFIER,
-        };
-        if done.insert((tables.clone(), longest)) {
-            names.check_shard(&tables, rules, longest);
+        let kind = kinds.get(shard).copied().flatten();
+        if done.insert((tables.clone(), kind)) {
+            names.check_shard(&tables, rules, kind);
         }
     }
+}
+
+/// A name as names are compared: without case, as most databases do, and without the schema that a name without one
+/// is in.
+fn comparable(name: &str, kind: Option<UrlKind>) -> String {
+    let folded = name.to_ascii_lowercase();
+    let home = match kind {
+        Some(UrlKind::Postgres) => Dialect::Postgres.default_schema(),
+        Some(UrlKind::Sqlite) => Dialect::Sqlite.default_schema(),
+        Some(UrlKind::Mysql) | None => None,
+    };
+    let own = folded
+        .split_once('.')
+        .filter(|(schema, _)| Some(*schema) == home);
+    own.map_or_else(|| folded.clone(), |(_, own)| own.to_owned())
 }
 
 /// The comparison of all names.
@@ -63,14 +76,23 @@ struct Names<'a, 's> {
 }
 
 impl Names<'_, '_> {
-    fn check_shard(&mut self, tables: &[Seen], rules: &[Option<&Rule>], longest: usize) {
+    fn check_shard(&mut self, tables: &[Seen], rules: &[Option<&Rule>], kind: Option<UrlKind>) {
+        let longest = match kind {
+            Some(UrlKind::Mysql) => MAX_IDENTIFIER_MYSQL,
+            _ => MAX_IDENTIFIER,
+        };
         let declared = self.declared;
-        // Compared without case, as most databases do.
         let mut logical: HashMap<String, usize> = HashMap::new();
         for (at, _) in tables {
             let one = &declared[*at];
-            if let Some(other) = logical.insert(one.table.name.to_ascii_lowercase(), *at) {
+            if let Some(other) = logical.insert(comparable(&one.table.name, kind), *at) {
                 self.tell(*at, other, |other| {
+                    if other.table.name.contains('.') != one.table.name.contains('.') {
+                        return format!(
+                            "table {} of keyspace {} and table {} of keyspace {} are the same table of a shard: keep one of them",
+                            one.table.name, one.keyspace, other.table.name, other.keyspace
+                        );
+                    }
                     format!(
                         "table {} of keyspace {} is declared in keyspace {} too, and the two share a shard",
                         one.table.name, one.keyspace, other.keyspace
@@ -98,7 +120,7 @@ impl Names<'_, '_> {
             };
             self.check_own(*at, &parts, longest);
             for (number, part) in parts.into_iter().enumerate() {
-                let folded = part.to_ascii_lowercase();
+                let folded = comparable(&part, kind);
                 if let Some(other) = logical.get(&folded).filter(|_| !table.by_rule) {
                     self.bears_name_of_part(*other, *at, number);
                 }

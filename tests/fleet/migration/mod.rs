@@ -13,4 +13,5 @@ mod schema;
 mod siblings;
 mod sick;
 mod support;
+mod templates;
 mod unread;

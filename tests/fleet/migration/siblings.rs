@@ -4,17 +4,12 @@
 use serde_json::Value;
 
 use super::super::backend::NAME;
-use super::support::{World, config};
+use super::support::World;
 use crate::harness::Output;
 
 /// `orders` in three parts on each of two shards, made by a migration.
 fn world(pattern: &str) -> World {
-    let world = World::new(&["a", "b"]);
-    let config = format!(
-        "{}tables = {{ orders = {{ key_column = \"user_id\", count = 3{pattern} }} }}\n",
-        config(&world.fleet)
-    );
-    world.stage.write("diesel-sharded.toml", &config);
+    let world = World::sharded(&["a", "b"], 3, pattern);
     world.stage.migration(
         "2024-01-01-000000_orders",
         "CREATE TABLE orders (id BIGINT PRIMARY KEY, user_id BIGINT NOT NULL, qty INTEGER NOT NULL, CONSTRAINT few CHECK (qty < 100));
@@ -86,6 +81,79 @@ fn an_index_that_one_part_lacks_is_spelled_out() {
     };
     world.sql("a", sql);
     told(&world, "a", &["orders_2 (a part of orders) lacks", "ix_user"]);
+}
+
+#[test]
+fn a_check_that_one_part_lacks_is_spelled_out() {
+    // SQLite has no way to take a constraint away.
+    if NAME == "sqlite" {
+        return;
+    }
+    let world = world("");
+    world.run(&["migration", "status", "--check"]).exits(0);
+    world.sql("b", "ALTER TABLE orders_1 DROP CONSTRAINT few_1");
+    told(&world, "b", &["orders_1 (a part of orders) lacks constraint orders.few CHECK", "qty"]);
+}
+
+/// Names that the crate makes are cut too: the longer the number of a part is, the more.
+#[test]
+fn long_names_of_indexes_differ_in_nothing_but_the_part() {
+    let world = World::sharded(&["a"], 12, "");
+    let name = format!("ix_{}", "x".repeat(58));
+    world.stage.migration(
+        "2024-01-01-000000_orders",
+        &format!(
+            "CREATE TABLE orders (id BIGINT PRIMARY KEY, user_id BIGINT NOT NULL); CREATE INDEX {name} ON orders (user_id);"
+        ),
+        "DROP TABLE orders;\n",
+    );
+    world.run(&["migration", "run"]).exits(0);
+    world.run(&["migration", "status", "--check"]).exits(0);
+    world.run(&["schema", "diff"]).exits(0);
+}
+
+/// PostgreSQL cuts the names that it makes, and numbers those that are taken: what they are called says nothing.
+#[test]
+fn names_that_the_server_made_are_not_compared() {
+    if NAME != "postgres" {
+        return;
+    }
+    for (table, count) in [
+        ("subscription_invoice_line_items".to_owned(), 4),
+        ("t".repeat(59), 12),
+    ] {
+        let world = World::sharded(&["a", "b"], count, "");
+        let config = std::fs::read_to_string(world.stage.path().join("diesel-sharded.toml")).unwrap();
+        let config = config.replace("{ orders =", &format!("{{ {table} ="));
+        world.stage.write("diesel-sharded.toml", &config);
+        world.stage.migration(
+            "2024-01-01-000000_table",
+            &format!(
+                "CREATE TABLE {table} (id BIGSERIAL PRIMARY KEY, user_id BIGINT NOT NULL CHECK (user_id > 0),
+                     external_payment_reference TEXT UNIQUE, created_at timestamptz,
+                     no INT GENERATED ALWAYS AS IDENTITY);
+                 CREATE INDEX ON {table} (user_id, created_at, external_payment_reference);
+                 CREATE INDEX ON {table} (user_id, created_at, external_payment_reference) WHERE id > 9;
+                 CREATE INDEX ON {table} (lower(external_payment_reference));"
+            ),
+            &format!("DROP TABLE {table};\n"),
+        );
+        world.run(&["migration", "run"]).exits(0);
+        world.run(&["migration", "status", "--check"]).exits(0);
+        world.run(&["schema", "diff"]).exits(0);
+        // One that is really not there is missed.
+        let part = format!("{table}_2");
+        world.sql(
+            "a",
+            &format!(
+                "DO $$ DECLARE one text; BEGIN
+                     SELECT indexrelid::regclass INTO one FROM pg_index WHERE indrelid = '{part}'::regclass AND indpred IS NOT NULL;
+                     EXECUTE 'DROP INDEX ' || one;
+                 END $$"
+            ),
+        );
+        told(&world, "a", &[&format!("{part} (a part of {table}) lacks CREATE INDEX"), "WHERE (id > 9)"]);
+    }
 }
 
 #[test]

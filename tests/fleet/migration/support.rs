@@ -28,6 +28,18 @@ impl World {
         world
     }
 
+    /// Shards of which each has `orders` in so many tables, which no migration has made yet. `more`: what else the
+    /// configuration says of `orders`.
+    pub(super) fn sharded(names: &[&str], count: u32, more: &str) -> Self {
+        let world = Self::new(names);
+        let config = format!(
+            "{}tables = {{ orders = {{ key_column = \"user_id\", count = {count}{more} }} }}\n",
+            config(&world.fleet)
+        );
+        world.stage.write("diesel-sharded.toml", &config);
+        world
+    }
+
     /// The migration that makes the table of this number.
     pub(super) fn table(&self, number: usize) {
         self.stage.migration(

@@ -97,6 +97,51 @@ fn a_placement_and_the_tables_of_its_shard_have_the_same_names() {
 }
 
 #[test]
+fn a_table_with_the_schema_that_it_is_in_anyway_is_the_same_table() {
+    let of = |url: &str, tables: [&str; 2]| {
+        let mut spec = spec([]);
+        spec.shards.push(("a".to_owned(), url.to_owned().into()));
+        for (keyspace, table) in ["k", "l"].into_iter().zip(tables) {
+            let config = KeyspaceConfig::new(RuleSpec::modulo(["a"])).table(table, "id", 4);
+            spec.keyspaces.push((keyspace.to_owned(), config));
+        }
+        problems(&spec)
+    };
+    for (url, tables) in [
+        ("postgres://db/d", ["orders", "public.orders"]),
+        ("postgres://db/d", ["public.orders", "ORDERS"]),
+        ("a.db", ["orders", "main.orders"]),
+    ] {
+        let found = of(url, tables);
+        assert_eq!(found.len(), 1, "{found:?}");
+        for word in [
+            tables[0],
+            tables[1],
+            "keyspace k",
+            "keyspace l",
+            "the same table",
+        ] {
+            assert!(found[0].contains(word), "{word:?} is not in {found:?}");
+        }
+    }
+    // A part of the one is the other.
+    let found = of("postgres://db/d", ["public.orders", "orders_2"]);
+    assert!(
+        found
+            .iter()
+            .any(|one| one.contains("the name of part 2 of table public.orders")),
+        "{found:?}"
+    );
+    for (url, tables) in [
+        ("postgres://db/d", ["orders", "main.orders"]),
+        ("postgres://db/d", ["orders", "shop.orders"]),
+        ("a.db", ["orders", "public.orders"]),
+    ] {
+        assert_eq!(of(url, tables), [""; 0], "{tables:?}");
+    }
+}
+
+#[test]
 fn what_decides_a_name_is_in_the_fingerprint() {
     let of = |count, pattern| fingerprint(&with(&[("orders", count, pattern)]));
     // Another spelling of the same names.

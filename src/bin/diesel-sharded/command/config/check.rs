@@ -159,7 +159,11 @@ fn lines(
                         pattern => format!(" as {pattern}"),
                     };
                     let (name, column) = (&table.name, &table.key_column);
-                    format!("{name} x {} by {column}{named}", table.count)
+                    if table.by_rule {
+                        format!("{name} by {column}, one table per part of the rule{named}")
+                    } else {
+                        format!("{name} x {} by {column}{named}", table.count)
+                    }
                 })
                 .collect();
             rows.add_row([

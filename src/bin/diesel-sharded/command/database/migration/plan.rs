@@ -1,5 +1,7 @@
 //! `migration plan`: what would run where; changes nothing.
 
+use std::collections::BTreeSet;
+
 use diesel_sharded::migrate::{Action, Direction, ShardPlan, Step, Steps};
 use serde::Serialize;
 
@@ -8,7 +10,7 @@ use crate::command::database::report::refusal_lines;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::CommandResult;
-use crate::output::{BAD, GOOD, Output, STRONG, counted, styled};
+use crate::output::{BAD, DOUBTFUL, GOOD, Output, STRONG, counted, styled};
 
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -45,6 +47,8 @@ enum Event<'a> {
         also: Vec<&'a str>,
         steps: Vec<StepFields<'a>>,
         failures: &'a [diesel_sharded::migrate::Failure],
+        #[serde(skip_serializing_if = "<[String]>::is_empty")]
+        warnings: &'a [String],
     },
     PlanFinished {
         databases: usize,
@@ -102,6 +106,7 @@ fn events(output: &Output, shards: &[ShardPlan], sql: bool) {
                 })
                 .collect(),
             failures: &plan.failures,
+            warnings: &plan.warnings,
         });
     }
     output.event(&Event::PlanFinished {
@@ -194,6 +199,14 @@ fn lines(output: &Output, shards: &[ShardPlan], args: &Args, action: &Action) {
                 output.line(line);
             }
         }
+    }
+    // Shards that are split alike have the same to be said of them.
+    let warnings: BTreeSet<&String> = shards.iter().flat_map(|plan| &plan.warnings).collect();
+    if !warnings.is_empty() {
+        output.line("");
+    }
+    for message in warnings {
+        output.line(format_args!("{}: {message}", styled(DOUBTFUL, "warning")));
     }
     output.line("");
     let steps: usize = shards.iter().map(|plan| plan.steps.len()).sum();

@@ -1,6 +1,6 @@
 //! How a run is shown while it goes on: bars on a terminal, lines elsewhere, events for machines.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -24,6 +24,8 @@ pub(crate) struct Progress<'a> {
     advice: Advice,
     /// What was said last of a shard that waits: who has its lock, and how long it had waited.
     waits: Mutex<BTreeMap<ShardName, (String, Duration)>>,
+    /// Warnings that were shown: what holds for every shard is said once.
+    warned: Mutex<BTreeSet<String>>,
     /// Only where standard output and standard error are the same person's terminal.
     bars: Option<Bars>,
 }
@@ -37,6 +39,7 @@ impl<'a> Progress<'a> {
             output,
             advice,
             waits: Mutex::default(),
+            warned: Mutex::default(),
             bars,
         }
     }
@@ -97,12 +100,18 @@ impl<'a> Progress<'a> {
                 action,
                 ..
             } if plain => format!("{shard}: {table} {}", action.as_str()),
-            Event::Warning { shard, message, .. } => {
+            Event::Warning { shard, message, .. } if self.is_new(message) => {
                 format!("{shard}: {}: {message}", styled(DOUBTFUL, "warning"))
             }
             Event::ShardFinished(report) => finished(report)?,
             _ => return None,
         })
+    }
+
+    /// Whether a warning has not been shown yet.
+    fn is_new(&self, message: &str) -> bool {
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        warned.insert(message.to_owned())
     }
 
     /// The line of a shard that waits for its lock: once for each holder, and then rarely.
