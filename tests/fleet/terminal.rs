@@ -168,7 +168,7 @@ fn a_verification_shows_how_far_it_is() {
     assert!(plain.contains(" rows  "), "{plain}");
     assert!(plain.contains("/s"), "{plain}");
     assert!(
-        plain.contains("200000 rows in 1 tables, all where they belong"),
+        plain.contains("200000 rows in 1 table, all where they belong"),
         "{plain}"
     );
     // The line of the bar is cleared: what stays is the answer.
