@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::rule::{Problems, Spot};
+use super::rule::{Algorithm, Problems, Rule, Spot};
 use crate::key::{KeyType, ShardKey};
 
 /// The options of a custom algorithm, as they are written in the configuration.
@@ -121,6 +121,18 @@ impl CustomSpec {
     pub fn option(mut self, name: &str, value: &str) -> Self {
         self.options.insert(name.to_owned(), value.to_owned());
         self
+    }
+}
+
+impl Rule {
+    /// The name of a custom algorithm that this program does not know, so that no key can be placed.
+    pub(crate) fn unknown_algorithm(&self) -> Option<&str> {
+        match &self.algorithm {
+            Algorithm::Custom(custom) if custom.spec.algorithm.is_none() => {
+                Some(&custom.spec.name)
+            }
+            _ => None,
+        }
     }
 }
 

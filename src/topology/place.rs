@@ -42,6 +42,18 @@ impl Table {
         Some(self.in_schema(self.pattern.by_rule(name, &part)))
     }
 
+    /// What stands before and behind the rule's part in the name of a physical table.
+    pub(crate) fn around_part(&self) -> (String, String) {
+        // A character that no name has.
+        const PART: &str = "\u{1}";
+        let (_, name) = self.split_name();
+        let whole = self.pattern.by_rule(name, PART);
+        match whole.split_once(PART) {
+            Some((before, behind)) => (before.to_owned(), behind.to_owned()),
+            None => (whole, String::new()),
+        }
+    }
+
     fn in_schema(&self, name: String) -> String {
         match self.split_name() {
             (Some(schema), _) => format!("{schema}.{name}"),
