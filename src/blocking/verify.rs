@@ -341,7 +341,9 @@ fn look_at_home<C: NodeConnection>(
                 _ => None,
             })
             .collect();
-        let away = findings.first().map(|at| report.findings[*at].table.as_str());
+        let away = findings
+            .first()
+            .map(|at| report.findings[*at].table.as_str());
         let mut jobs = plan.jobs.iter().flatten();
         let Some(away) = jobs.find(|job| Some(job.physical.as_str()) == away) else {
             continue;
@@ -371,7 +373,12 @@ fn look_at_home<C: NodeConnection>(
                 }
             }
             // What could not even be read before is told already.
-            Err(error) if report.failed.iter().all(|(known, _)| *known != shard.as_str()) => {
+            Err(error)
+                if report
+                    .failed
+                    .iter()
+                    .all(|(known, _)| *known != shard.as_str()) =>
+            {
                 failed.push((shard.to_string(), told(&error)));
             }
             Err(_) => {}

@@ -171,13 +171,6 @@ impl Outside {
     }
 }
 
-/// Why a keyspace whose algorithm this program does not know cannot be looked at.
-pub(crate) fn unknown_algorithm(name: &str) -> String {
-    format!(
-        "its algorithm is the custom one {name:?}, which this program does not know, so it can place no key: use the library in a program that registers the algorithm"
-    )
-}
-
 /// What is to be read for one keyspace.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -227,9 +220,7 @@ impl Plan {
                 entry.name
             )));
         }
-        if let Some(name) = entry.rule.unknown_algorithm() {
-            return Err(refuse(unknown_algorithm(name)));
-        }
+        entry.can_place()?;
         let wanted: Vec<usize> = (0..entry.tables.len())
             .filter(|at| match &options.table {
                 None => true,

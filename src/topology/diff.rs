@@ -285,7 +285,9 @@ impl PlacementDiff {
 
 fn entry(topology: &Topology, keyspace: &str) -> Result<KeyspaceEntry, Error> {
     topology.with_current(|snapshot| {
-        Ok(snapshot.keyspaces()[snapshot.find_keyspace(keyspace)?].clone())
+        let entry = &snapshot.keyspaces()[snapshot.find_keyspace(keyspace)?];
+        entry.can_place()?;
+        Ok(entry.clone())
     })
 }
 

@@ -122,6 +122,18 @@ impl Table {
 }
 
 impl KeyspaceEntry {
+    /// Whether this program can place keys; an error where the rule is a custom algorithm that it does
+    /// not know.
+    pub(crate) fn can_place(&self) -> Result<(), Error> {
+        let Some(name) = self.rule.unknown_algorithm() else {
+            return Ok(());
+        };
+        let message = format!(
+            "its algorithm is the custom one {name:?}, which this program does not know, so it can place no key: use the library in a program that registers the algorithm"
+        );
+        Err(crate::error::ConfigErrors::one("keyspaces", self.name.as_str(), message).into())
+    }
+
     /// The physical table of each of the keyspace's tables, for a placement.
     pub(crate) fn tables_of(&self, placement: Placement) -> Vec<(String, String)> {
         let tables = self.tables.iter();

@@ -86,7 +86,9 @@ pub fn find_key<C: NodeConnection>(
         }
     }
     if places.failed.is_empty() {
-        places.missing.extend(plan.without_table(|logical| present.contains(&logical)));
+        places
+            .missing
+            .extend(plan.without_table(|logical| present.contains(&logical)));
     }
     Ok(places)
 }

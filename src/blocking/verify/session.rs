@@ -77,7 +77,11 @@ impl<C: NodeConnection> Session<C> {
     }
 
     /// The key column of a table, with what it keeps.
-    pub(super) fn column<'a>(&mut self, plan: &Plan, job: &'a TableJob) -> Result<Column<'a>, Error> {
+    pub(super) fn column<'a>(
+        &mut self,
+        plan: &Plan,
+        job: &'a TableJob,
+    ) -> Result<Column<'a>, Error> {
         let stored = match sql::stored(self.kind, (&job.physical, &job.key_column)) {
             Some(text) => Stored::of(self.number(&text)?),
             None => Stored::Any,

@@ -47,9 +47,17 @@ impl Stored {
             "int2,int4,int8",
             "tinyint,smallint,mediumint,int,bigint",
         ),
-        (Self::Number, "numeric,float4,float8", "decimal,float,double"),
+        (
+            Self::Number,
+            "numeric,float4,float8",
+            "decimal,float,double",
+        ),
         (Self::Date, "date", "date"),
-        (Self::Timestamp, "timestamp,timestamptz", "datetime,timestamp"),
+        (
+            Self::Timestamp,
+            "timestamp,timestamptz",
+            "datetime,timestamp",
+        ),
         (Self::Uuid, "uuid", "uuid"),
         (
             Self::Bytes,
@@ -150,9 +158,7 @@ impl<'a> Column<'a> {
             ),
             (UrlKind::Postgres, KeyType::Integer, Stored::Integer) => format!("{column}::bigint"),
             (UrlKind::Postgres, _, Stored::Bytes) => format!("'x' || encode({column}, 'hex')"),
-            (UrlKind::Postgres, KeyType::Date, Stored::Date) => {
-                written(&column, "YYYY-MM-DD")
-            }
+            (UrlKind::Postgres, KeyType::Date, Stored::Date) => written(&column, "YYYY-MM-DD"),
             (UrlKind::Postgres, KeyType::Timestamp, Stored::Date | Stored::Timestamp) => {
                 written(&column, "YYYY-MM-DD HH24:MI:SS.US")
             }
