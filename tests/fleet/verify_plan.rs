@@ -149,3 +149,48 @@ fn shards_that_take_turns_are_told_like_buckets_without_a_map() {
     };
     assert!(warned(&output), "{output:#?}");
 }
+
+#[test]
+fn what_a_run_leaves_is_not_that_of_another_rule() {
+    let fleet = Fleet::new(&["a", "b"]);
+    fleet
+        .direct("a")
+        .batch_execute("CREATE TABLE q_20241 (k DATE)")
+        .unwrap();
+    let stage = Stage::new(&quarters(&fleet, "q"));
+    let state = "{\"keyspace\": \"quarters\", \"fingerprint\": \"other\", \"positions\": {}, \"findings\": 7}";
+    stage.write("state.json", state);
+    let output = stage.run(&["verify", "quarters", "--resume", "state.json"]).exits(0);
+    let told = "state.json: the state is that of another rule or configuration of keyspace quarters, so this run begins anew";
+    assert!(output.stderr.contains(told), "{output:#?}");
+}
+
+/// The right shard is not yet the right table.
+#[test]
+fn the_table_of_a_key_is_named_beside_its_shard() {
+    let fleet = Fleet::new(&["a", "b"]);
+    for shard in ["a", "b"] {
+        for sql in [
+            "CREATE TABLE orders_0 (k BIGINT)",
+            "CREATE TABLE orders_1 (k BIGINT)",
+        ] {
+            fleet.direct(shard).batch_execute(sql).expect(sql);
+        }
+    }
+    fleet
+        .direct("b")
+        .batch_execute("INSERT INTO orders_0 VALUES (3)")
+        .unwrap();
+    let stage = Stage::new(&format!(
+        "{}[keyspaces.orders]\nshards = [\"a\", \"b\"]\nalgorithm = {{ kind = \"modulo\", count = 2 }}\n\
+         tables = {{ orders = {{ key_column = \"k\", count = 2 }} }}\n",
+        shards(["a", "b"].map(|shard| (shard, fleet.url(shard))))
+    ));
+    let output = stage.run(&["verify", "orders", "--key", "3"]).exits(3);
+    for told in [
+        "the key 3 belongs to shard b, orders_1",
+        "shard b, table orders_0: 1 row, not where they belong",
+    ] {
+        assert!(output.stdout.contains(told), "{told}: {output:#?}");
+    }
+}

@@ -144,10 +144,13 @@ fn a_collation_counts_nothing_for_a_key() {
     assert_eq!(world.rows("y"), []);
 }
 
+/// A type of key and of column, values that are no keys, and a key with a way to write it.
+type OddCase = (KeyType, &'static str, &'static [&'static str], &'static str, &'static [&'static str]);
+
 /// One odd row hides none of the others, and nothing is rounded to a key.
 #[test]
 fn values_that_are_no_keys_are_told_as_such() {
-    let cases: &[(KeyType, &str, &[&str], &str, &[&str])] = match NAME {
+    let cases: &[OddCase] = match NAME {
         "sqlite" => &[(KeyType::Timestamp, "TEXT", &["'infinity'", "''"], "2024-02-29T12:00:00Z", &["'2024-02-29 12:00:00'"])],
         "postgres" => &[
             (

@@ -47,6 +47,16 @@ pub fn find_key<C: NodeConnection>(
     let mut places = KeyPlaces {
         key: key.to_shard_key().to_string(),
         home: home.map(|home| home.shard()),
+        home_tables: {
+            let tables = std::iter::zip(&plan.keyspace.tables, &tables);
+            let wanted = tables.filter(|(table, _)| {
+                options
+                    .table
+                    .as_ref()
+                    .is_none_or(|name| table.name == *name)
+            });
+            wanted.map(|(_, (_, physical))| physical.clone()).collect()
+        },
         nowhere,
         found: Vec::new(),
         missing: Vec::new(),

@@ -15,9 +15,9 @@ use crate::name::ShardName;
 pub struct VerifyReport {
     /// The keyspace.
     pub keyspace: String,
-    /// How many rows were read.
+    /// How many rows were read, by the runs that this one goes on with too.
     pub rows: u64,
-    /// How many physical tables were read.
+    /// How many physical tables were read to their end, by those runs too.
     pub tables: u64,
     /// What is wrong, sorted by shard and table; as many findings as were to be kept.
     pub findings: Vec<Finding>,
@@ -199,6 +199,8 @@ pub struct KeyPlaces {
     /// The shard where they belong; `None` where the rule has no place for the key.
     #[serde(serialize_with = "as_text_where_there")]
     pub home: Option<ShardName>,
+    /// The physical tables there, one for each table that was looked at.
+    pub home_tables: Vec<String>,
     /// Why the rule has no place for the key, where it has none.
     pub nowhere: Option<String>,
     /// Where rows with this key really are, on any shard.
