@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::rule::{Problems, Spot};
+use super::rule::{Algorithm, Problems, Rule, RuleProblem, Spot};
 use crate::key::{KeyType, ShardKey};
 
 /// The options of a custom algorithm, as they are written in the configuration.
@@ -124,6 +124,16 @@ impl CustomSpec {
     }
 }
 
+impl Rule {
+    /// The name of a custom algorithm that this program does not know, so that no key can be placed.
+    pub(crate) fn unknown_algorithm(&self) -> Option<&str> {
+        match &self.algorithm {
+            Algorithm::Custom(custom) if custom.spec.algorithm.is_none() => Some(&custom.spec.name),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Custom {
     pub(super) spec: CustomSpec,
@@ -131,6 +141,17 @@ pub(super) struct Custom {
 }
 
 impl Custom {
+    /// Nobody has checked an algorithm that is not known here.
+    pub(super) fn warning(&self) -> Option<RuleProblem> {
+        let name = &self.spec.name;
+        self.spec.algorithm.is_none().then(|| RuleProblem {
+            key: "algorithm.name".to_owned(),
+            message: format!(
+                "the custom algorithm {name:?} is not known to this program and was not checked: a program that registers it does that when it loads the configuration"
+            ),
+        })
+    }
+
     pub(super) fn build(
         shards: usize,
         spec: &CustomSpec,

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
+use super::rule::Rule;
 use crate::key::{KeyValue, ParseWordError, ShardKey};
 
 /// One step that text keys go through before they are placed.
@@ -145,6 +146,21 @@ impl Steps {
             }
             other => then(other),
         }
+    }
+}
+
+impl Rule {
+    /// The key as the rule takes it: with the steps of `normalize`.
+    pub(crate) fn normalized(&self, key: &ShardKey<'_>) -> ShardKey<'static> {
+        match key {
+            ShardKey::Text(text) => ShardKey::Text(self.steps.apply(text).into_owned().into()),
+            other => other.clone().into_owned(),
+        }
+    }
+
+    /// Whether the rule takes several texts for one key.
+    pub(crate) fn folds(&self) -> bool {
+        self.steps.in_order().next().is_some()
     }
 }
 

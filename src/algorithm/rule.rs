@@ -353,6 +353,7 @@ impl Rule {
                 })
                 .collect(),
             Algorithm::Date(date) => date.warning(now).into_iter().collect(),
+            Algorithm::Custom(custom) => custom.warning().into_iter().collect(),
             _ => Vec::new(),
         }
     }

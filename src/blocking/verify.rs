@@ -1,21 +1,23 @@
 //! Reads the keys of every row and says which rows are not where the rule places them.
 
 mod find;
+mod pages;
 mod session;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 use super::backend::NodeConnection;
 use crate::driver::verify::{
-    FindingKind, Plan, RawKey, TableCheck, TableJob, Tail, VerifyOptions, VerifyProgress,
-    VerifyReport, VerifyState, sql,
+    About, Finding, FindingKind, Plan, TableCheck, TableJob, VerifyOptions, VerifyProgress,
+    VerifyReport, VerifyState,
 };
 use crate::error::Error;
+use crate::key::ShardKey;
 use crate::name::ShardName;
 use crate::topology::{NodeDescription, Topology};
+use pages::Pace;
 use session::{Session, primaries, told};
 
 pub use find::find_key;
@@ -89,7 +91,7 @@ pub fn verify<C: NodeConnection>(
         }
     });
     let mut report = shared.into_report(&plan);
-    look_at_home::<C>(&plan, &nodes, &mut report);
+    look_at_home::<C>(&plan, &nodes, options, &mut report);
     Ok(report)
 }
 
@@ -103,6 +105,29 @@ struct Shared<'a> {
 struct Found {
     report: VerifyReport,
     state: VerifyState,
+    /// Where the findings about a key are in the report.
+    listed: HashMap<String, usize>,
+}
+
+impl Found {
+    /// Lists a finding, or counts it where enough are listed. Those about one key of one table are one,
+    /// whichever way rows spell the key.
+    fn keep(&mut self, finding: Finding, most: usize) {
+        let report = &mut self.report;
+        let name = (finding.about != About::Table)
+            .then(|| format!("{} {} {:?}", finding.shard, finding.table, finding.about));
+        let known = name.as_ref().and_then(|name| self.listed.get(name));
+        if let Some(known) = known.and_then(|at| report.findings.get_mut(*at)) {
+            known.rows += finding.rows;
+        } else if report.findings.len() < most {
+            self.listed
+                .extend(name.map(|name| (name, report.findings.len())));
+            report.findings.push(finding);
+        } else {
+            report.more += 1;
+        }
+        self.state.findings = report.findings.len() as u64 + report.more;
+    }
 }
 
 impl<'a> Shared<'a> {
@@ -124,6 +149,8 @@ impl<'a> Shared<'a> {
                 report: VerifyReport {
                     keyspace: plan.keyspace.name.to_string(),
                     more: state.findings,
+                    rows: state.rows,
+                    tables: state.tables,
                     ..VerifyReport::default()
                 },
                 state: VerifyState {
@@ -131,6 +158,7 @@ impl<'a> Shared<'a> {
                     fingerprint,
                     ..state
                 },
+                listed: HashMap::new(),
             }),
         }
     }
@@ -147,38 +175,61 @@ impl<'a> Shared<'a> {
         self.with(|found| found.report.failed.push(failed));
     }
 
-    /// Takes over what one page brought.
+    /// Takes over what one page brought; `after` is `None` where the table is done.
     fn page(&self, job: &TableJob, rows: u64, check: &mut TableCheck<'_>, after: Option<String>) {
         self.with(|found| {
-            let report = &mut found.report;
-            report.rows += rows;
-            report.more += std::mem::take(&mut check.more);
+            found.report.more += std::mem::take(&mut check.more);
             for finding in check.findings.drain(..) {
-                if report.findings.len() < self.options.keep {
-                    report.findings.push(finding);
-                } else {
-                    report.more += 1;
-                }
+                found.keep(finding, self.options.keep);
             }
+            let Found { report, state, .. } = found;
+            report.rows += rows;
             let findings = report.findings.len() as u64 + report.more;
-            found.state.findings = findings;
-            let tables = found.state.positions.entry(job.shard.to_string());
+            state.findings = findings;
+            state.rows = report.rows;
+            state.tables = report.tables;
+            let tables = state.positions.entry(job.shard.to_string());
             tables.or_default().insert(job.physical.clone(), after);
             (self.progress)(&VerifyProgress {
                 shard: job.shard,
                 table: &job.physical,
-                rows: found.report.rows,
+                rows: report.rows,
                 findings,
-                state: &found.state,
+                state,
             });
         });
     }
 
-    fn into_report(self, _: &Plan) -> VerifyReport {
+    /// Tells a table that has a name of the rule and no place in it, once.
+    fn outside(&self, job: &TableJob) {
+        let positions = |found: &mut Found| {
+            let tables = found.state.positions.get(job.shard.as_str());
+            tables.is_some_and(|tables| tables.contains_key(&job.physical))
+        };
+        if self.with(positions) {
+            return;
+        }
+        self.with(|found| {
+            let finding = Finding::of_table(job, FindingKind::OutsidePlan, 0);
+            found.keep(finding, self.options.keep);
+            let tables = found.state.positions.entry(job.shard.to_string());
+            tables.or_default().insert(job.physical.clone(), None);
+        });
+    }
+
+    fn into_report(self, plan: &Plan) -> VerifyReport {
         let found = self.found.into_inner();
-        let mut report = found
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .report;
+        let mut found = found.unwrap_or_else(std::sync::PoisonError::into_inner);
+        if found.report.failed.is_empty() {
+            let is_there = |logical: usize| {
+                let table = plan.keyspace.tables.get(logical);
+                table.is_some_and(|table| found.state.present.contains(&table.name))
+            };
+            for finding in plan.without_table(is_there) {
+                found.keep(finding, self.options.keep);
+            }
+        }
+        let mut report = found.report;
         report
             .findings
             .sort_by(|a, b| (a.shard, &a.table).cmp(&(b.shard, &b.table)));
@@ -198,7 +249,12 @@ fn shard<C: NodeConnection>(
         return Ok(());
     };
     let mut session = Session::<C>::open(nodes, first.shard)?;
-    let mut pace = Pace::new(options.rows_per_second);
+    if let Some(outside) = plan.outside.get(&first.shard) {
+        for job in session.outside(outside)? {
+            shared.outside(&job);
+        }
+    }
+    let mut pace = Pace::new(options);
     for job in jobs {
         table(plan, job, &mut session, options, shared, &mut pace)?;
     }
@@ -221,129 +277,111 @@ fn table<C: NodeConnection>(
         shared.page(job, 0, &mut check, None);
         return Ok(());
     }
-    shared.with(|found| found.report.tables += 1);
-    let (kind, at) = (
-        session.kind,
-        (job.physical.as_str(), job.key_column.as_str()),
-    );
-    let numbers = sql::as_numbers(kind, plan.key);
-    let mut after = job.after.clone();
-    if after.is_none() {
+    let logical = plan.keyspace.tables[job.logical].name.clone();
+    shared.with(|found| found.state.present.insert(logical));
+    let column = session.column(plan, job)?;
+    let mut without = 0;
+    if job.after.is_none() {
         // Once, at the beginning: rows that no page brings.
-        let nulls = session.number(&sql::nulls(kind, at))?;
+        let nulls = session.number(&column.nulls())?;
         if nulls > 0 {
             check.without_key(FindingKind::NullKey, nulls);
         }
-        let others = match sql::others(kind, plan.key, at) {
+        let others = match column.others() {
             Some(text) => session.number(&text)?,
             None => 0,
         };
         if others > 0 {
             check.without_key(FindingKind::Unreadable, others);
         }
-        shared.with(|found| found.report.rows += nulls + others);
+        without = nulls + others;
     }
-    loop {
-        let text = sql::page(kind, plan.key, at, after.as_deref(), options.page);
-        check.rows = 0;
-        check.last = None;
-        let mut tail = Tail::default();
-        session.scan(&text, numbers, &mut |key| {
-            tail.see(key);
-            check.see(key);
-        })?;
-        let page = check.rows;
-        let Some(last) = check.last.as_ref().map(RawKey::text) else {
-            break;
-        };
-        if page >= u64::from(options.page) {
-            // The database may take several texts for equal, and the next page begins after all of
-            // them: those that did not fit into this page are looked at now.
-            let text = sql::equal(kind, plan.key, at, &last);
-            let mut seen = tail.rows;
-            session.scan(&text, numbers, &mut |key| {
-                if !Tail::take(key, &mut seen) {
-                    check.see(key);
-                }
-            })?;
-        }
-        let rows = check.rows;
-        let more = page >= u64::from(options.page);
-        after = Some(last);
-        shared.page(job, rows, &mut check, after.clone().filter(|_| more));
-        if !more {
-            return Ok(());
-        }
-        pace.after(rows);
-    }
-    shared.page(job, 0, &mut check, None);
-    Ok(())
-}
-
-/// Keeps one shard's reading below so many rows a second.
-struct Pace {
-    rows_per_second: Option<u32>,
-    begun: Instant,
-    rows: u64,
-}
-
-impl Pace {
-    fn new(rows_per_second: Option<u32>) -> Self {
-        Self {
-            rows_per_second,
-            begun: Instant::now(),
-            rows: 0,
-        }
-    }
-
-    fn after(&mut self, rows: u64) {
-        self.rows += rows;
-        if let Some(limit) = self.rows_per_second {
-            let due = Duration::from_secs_f64(self.rows as f64 / f64::from(limit));
-            std::thread::sleep(due.saturating_sub(self.begun.elapsed()));
-        }
-    }
+    pages::read(
+        session,
+        &column,
+        job.after.clone(),
+        (options, pace),
+        &mut check,
+        TableCheck::see,
+        |check, rows, after| {
+            if after.is_none() {
+                shared.with(|found| found.report.tables += 1);
+            }
+            shared.page(job, rows + std::mem::take(&mut without), check, after);
+        },
+    )
 }
 
 /// Asks, for each misplaced key, whether there are rows with it at home as well.
 fn look_at_home<C: NodeConnection>(
     plan: &Plan,
     nodes: &BTreeMap<ShardName, NodeDescription>,
+    options: &VerifyOptions,
     report: &mut VerifyReport,
 ) {
-    let mut sessions: BTreeMap<ShardName, Option<Session<C>>> = BTreeMap::new();
-    let columns: BTreeMap<&str, &str> = plan
-        .jobs
-        .iter()
-        .flatten()
-        .map(|job| (job.physical.as_str(), job.key_column.as_str()))
-        .collect();
-    let mut failed = Vec::new();
-    for finding in &mut report.findings {
-        let FindingKind::Misplaced {
+    // By home, so that a column that has to be read is read once.
+    let mut homes: BTreeMap<(ShardName, String), Vec<usize>> = BTreeMap::new();
+    for (at, finding) in report.findings.iter().enumerate() {
+        if let FindingKind::Misplaced {
             home_shard,
             home_table,
-            also_at_home,
-        } = &mut finding.kind
-        else {
+            ..
+        } = &finding.kind
+        {
+            let home = (*home_shard, home_table.clone());
+            homes.entry(home).or_default().push(at);
+        }
+    }
+    let mut failed = Vec::new();
+    for ((shard, table), findings) in homes {
+        let keys: Vec<ShardKey<'_>> = findings
+            .iter()
+            .filter_map(|at| match &report.findings[*at].about {
+                About::Key(key) => Some(key.borrowed()),
+                _ => None,
+            })
+            .collect();
+        let away = findings
+            .first()
+            .map(|at| report.findings[*at].table.as_str());
+        let mut jobs = plan.jobs.iter().flatten();
+        let Some(away) = jobs.find(|job| Some(job.physical.as_str()) == away) else {
             continue;
         };
-        let session = sessions
-            .entry(*home_shard)
-            .or_insert_with(|| Session::open(nodes, *home_shard).ok());
-        let (Some(session), Some(column)) = (session, columns.get(home_table.as_str())) else {
-            continue;
+        let home = TableJob {
+            shard,
+            physical: table,
+            ..away.clone()
         };
-        let text = sql::equal(session.kind, plan.key, (home_table, column), &finding.raw);
-        let numbers = sql::as_numbers(session.kind, plan.key);
-        let mut rows = 0;
-        let asked = session.is_there(home_table).and_then(|there| match there {
-            true => session.scan(&text, numbers, &mut |_| rows += 1),
-            false => Ok(()),
+        let asked = Session::<C>::open(nodes, shard).and_then(|mut session| {
+            match session.is_there(&home.physical)? {
+                true => {
+                    let pace = (options, &mut Pace::new(options));
+                    session.rows_with_keys(plan, &home, &keys, pace)
+                }
+                false => Ok(Vec::new()),
+            }
         });
-        *also_at_home = rows > 0;
-        if let Err(error) = asked {
-            failed.push((home_shard.to_string(), told(&error)));
+        match asked {
+            Ok(rows) => {
+                for (at, rows) in std::iter::zip(findings, rows) {
+                    if let FindingKind::Misplaced { also_at_home, .. } =
+                        &mut report.findings[at].kind
+                    {
+                        *also_at_home = rows > 0;
+                    }
+                }
+            }
+            // What could not even be read before is told already.
+            Err(error)
+                if report
+                    .failed
+                    .iter()
+                    .all(|(known, _)| *known != shard.as_str()) =>
+            {
+                failed.push((shard.to_string(), told(&error)));
+            }
+            Err(_) => {}
         }
     }
     failed.dedup();

@@ -8,7 +8,7 @@ mod report;
 pub(crate) mod sql;
 mod tail;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::Error;
 use crate::key::KeyType;
@@ -17,6 +17,7 @@ use crate::topology::{KeyspaceEntry, Snapshot, Topology};
 
 pub use check::ScannedKey;
 pub(crate) use check::{RawKey, TableCheck};
+pub(crate) use report::About;
 pub use report::{Finding, FindingKind, KeyPlaces, RowsFound, VerifyProgress, VerifyReport};
 pub(crate) use tail::Tail;
 
@@ -64,7 +65,7 @@ impl VerifyOptions {
         self
     }
 
-    /// How many rows one statement reads. Defaults to 20,000.
+    /// How many rows one statement reads, and no more than `rows_per_second`. Defaults to 20,000.
     pub fn page(mut self, rows: u32) -> Self {
         self.page = rows.max(2);
         self
@@ -80,6 +81,13 @@ impl VerifyOptions {
     pub fn keep(mut self, findings: usize) -> Self {
         self.keep = findings;
         self
+    }
+
+    /// The rows of one statement: no more than a second may have.
+    pub(crate) fn rows_at_once(&self) -> u32 {
+        let most = self.rows_per_second.unwrap_or(self.page);
+        // Two at least, as `page`: one row and how it goes on.
+        self.page.min(most).max(2)
     }
 
     /// Goes on where a run stopped, whose last state this is.
@@ -104,6 +112,15 @@ pub struct VerifyState {
     /// How many findings there were so far.
     #[serde(default)]
     pub findings: u64,
+    /// How many rows were read so far.
+    #[serde(default)]
+    pub rows: u64,
+    /// How many physical tables were read so far, each to its end.
+    #[serde(default)]
+    pub tables: u64,
+    /// The tables, by their logical names, of which some physical table was there.
+    #[serde(default)]
+    pub present: BTreeSet<String>,
 }
 
 /// One physical table of one shard.
@@ -122,6 +139,38 @@ pub(crate) struct TableJob {
     pub(crate) after: Option<String>,
 }
 
+/// The tables of one shard whose names are as the rule gives them, while the rule has no such part.
+#[derive(Clone, Debug)]
+pub(crate) struct Outside {
+    /// A table of the plan, beside which others are.
+    pub(crate) like: TableJob,
+    /// What stands before and behind the part in a name, without the schema.
+    around: (String, String),
+    /// How many digits a part has.
+    digits: BTreeSet<usize>,
+    planned: BTreeSet<String>,
+}
+
+impl Outside {
+    /// The table as one that can be looked at, where this is the name of one.
+    pub(crate) fn job(&self, name: &str) -> Option<TableJob> {
+        let part = name.strip_prefix(self.around.0.as_str())?;
+        let part = part.strip_suffix(self.around.1.as_str())?;
+        let is_part =
+            self.digits.contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
+        let physical = match self.like.physical.split_once('.') {
+            Some((schema, _)) => format!("{schema}.{name}"),
+            None => name.to_owned(),
+        };
+        (is_part && !self.planned.contains(&physical)).then(|| TableJob {
+            physical,
+            expected: false,
+            after: None,
+            ..self.like.clone()
+        })
+    }
+}
+
 /// What is to be read for one keyspace.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -129,6 +178,8 @@ pub(crate) struct Plan {
     pub(crate) key: KeyType,
     /// By shard.
     pub(crate) jobs: Vec<Vec<TableJob>>,
+    /// What is to be told, by shard.
+    pub(crate) outside: BTreeMap<ShardName, Vec<Outside>>,
 }
 
 impl Plan {
@@ -139,6 +190,22 @@ impl Plan {
     ) -> Result<Self, Error> {
         let snapshot = topology.snapshot();
         Self::of(&snapshot, keyspace, options)
+    }
+
+    /// The tables named by the rule of which not one is anywhere.
+    pub(crate) fn without_table(&self, is_there: impl Fn(usize) -> bool) -> Vec<Finding> {
+        let tables = self.outside.values().flatten().map(|tables| &tables.like);
+        let mut missing: Vec<&TableJob> = tables.filter(|job| !is_there(job.logical)).collect();
+        missing.sort_by_key(|job| job.logical);
+        missing.dedup_by_key(|job| job.logical);
+        let missing = missing.into_iter();
+        missing
+            .map(|job| {
+                let finding = Finding::of_table(job, FindingKind::NoTable, 0);
+                let table = self.keyspace.tables[job.logical].name.clone();
+                Finding { table, ..finding }
+            })
+            .collect()
     }
 
     fn of(snapshot: &Snapshot, keyspace: &str, options: &VerifyOptions) -> Result<Self, Error> {
@@ -153,6 +220,7 @@ impl Plan {
                 entry.name
             )));
         }
+        entry.can_place()?;
         let wanted: Vec<usize> = (0..entry.tables.len())
             .filter(|at| match &options.table {
                 None => true,
@@ -184,6 +252,7 @@ impl Plan {
             state.and_then(|state| state.positions.get(shard.as_str())?.get(table).cloned())
         };
         let targets = entry.all_targets();
+        let mut outside: BTreeMap<ShardName, Vec<Outside>> = BTreeMap::new();
         let jobs = entry
             .rule
             .shards()
@@ -195,7 +264,36 @@ impl Plan {
                 for logical in &wanted {
                     let table = &entry.tables[*logical];
                     // A row may be in any table of any shard, whoever was to have it.
-                    for (number, physical) in table.every_part(&entry.rule, listed) {
+                    let parts = table.every_part(&entry.rule, listed);
+                    if table.by_rule
+                        && let Some((_, first)) = parts.first()
+                    {
+                        let planned: BTreeSet<String> =
+                            parts.iter().map(|(_, part)| part.clone()).collect();
+                        let around = table.around_part();
+                        let digits = planned
+                            .iter()
+                            .filter_map(|part| {
+                                let name = part.rsplit('.').next().unwrap_or(part);
+                                name.len().checked_sub(around.0.len() + around.1.len())
+                            })
+                            .collect();
+                        outside.entry(*shard).or_default().push(Outside {
+                            like: TableJob {
+                                shard: *shard,
+                                logical: *logical,
+                                number: None,
+                                physical: first.clone(),
+                                key_column: table.key_column.clone(),
+                                expected: false,
+                                after: None,
+                            },
+                            around,
+                            digits,
+                            planned,
+                        });
+                    }
+                    for (number, physical) in parts {
                         let after = position(*shard, &physical);
                         if after == Some(None) {
                             continue;
@@ -220,6 +318,7 @@ impl Plan {
             keyspace: entry.clone(),
             key,
             jobs,
+            outside,
         })
     }
 }

@@ -24,7 +24,8 @@ pub struct PlacementDiff {
     pub exact: bool,
     /// What was compared: `4096 buckets`, `3 ranges of keys`, `100000 generated keys` ..
     pub basis: String,
-    /// The share of what was compared that changes its shard, from 0 to 1.
+    /// The share of what was compared that changes its shard, from 0 to 1; what has a place in one of the
+    /// two rules alone is part of it.
     pub moved: f64,
     /// The share that stays on its shard and changes its table there; 0 where only owners were
     /// compared.
@@ -59,10 +60,19 @@ impl fmt::Display for PlacementDiff {
         let how = if self.exact { "exactly" } else { "measured" };
         write!(
             f,
-            "keyspace {}: {} % of {} move to another shard, {how}",
+            "keyspace {}: {} % of {} {}, {how}",
             self.keyspace,
             percent(self.moved),
-            self.basis
+            self.basis,
+            if self
+                .moves
+                .iter()
+                .any(|way| way.from.is_none() || way.to.is_none())
+            {
+                "move to another shard, or gain or lose their place"
+            } else {
+                "move to another shard"
+            }
         )?;
         if self.changes_table > 0.0 {
             let share = percent(self.changes_table);
@@ -285,7 +295,9 @@ impl PlacementDiff {
 
 fn entry(topology: &Topology, keyspace: &str) -> Result<KeyspaceEntry, Error> {
     topology.with_current(|snapshot| {
-        Ok(snapshot.keyspaces()[snapshot.find_keyspace(keyspace)?].clone())
+        let entry = &snapshot.keyspaces()[snapshot.find_keyspace(keyspace)?];
+        entry.can_place()?;
+        Ok(entry.clone())
     })
 }
 

@@ -42,6 +42,18 @@ impl Table {
         Some(self.in_schema(self.pattern.by_rule(name, &part)))
     }
 
+    /// What stands before and behind the rule's part in the name of a physical table.
+    pub(crate) fn around_part(&self) -> (String, String) {
+        // A character that no name has.
+        const PART: &str = "\u{1}";
+        let (_, name) = self.split_name();
+        let whole = self.pattern.by_rule(name, PART);
+        match whole.split_once(PART) {
+            Some((before, behind)) => (before.to_owned(), behind.to_owned()),
+            None => (whole, String::new()),
+        }
+    }
+
     fn in_schema(&self, name: String) -> String {
         match self.split_name() {
             (Some(schema), _) => format!("{schema}.{name}"),
@@ -110,6 +122,18 @@ impl Table {
 }
 
 impl KeyspaceEntry {
+    /// Whether this program can place keys; an error where the rule is a custom algorithm that it does
+    /// not know.
+    pub(crate) fn can_place(&self) -> Result<(), Error> {
+        let Some(name) = self.rule.unknown_algorithm() else {
+            return Ok(());
+        };
+        let message = format!(
+            "its algorithm is the custom one {name:?}, which this program does not know, so it can place no key: use the library in a program that registers the algorithm"
+        );
+        Err(crate::error::ConfigErrors::one("keyspaces", self.name.as_str(), message).into())
+    }
+
     /// The physical table of each of the keyspace's tables, for a placement.
     pub(crate) fn tables_of(&self, placement: Placement) -> Vec<(String, String)> {
         let tables = self.tables.iter();

@@ -77,6 +77,7 @@ impl Topology {
     pub fn skew(&self, keyspace: impl AsRef<str>) -> Result<Skew, Error> {
         self.with_current(|snapshot| {
             let entry = &snapshot.keyspaces()[snapshot.find_keyspace(keyspace.as_ref())?];
+            entry.can_place()?;
             Ok(Skew::new(entry.clone()))
         })
     }

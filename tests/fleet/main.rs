@@ -40,6 +40,10 @@ macro_rules! everywhere {
         mod verify;
         #[path = "verify_key.rs"]
         mod verify_key;
+        #[path = "verify_plan.rs"]
+        mod verify_plan;
+        #[path = "verify_spelling.rs"]
+        mod verify_spelling;
     };
 }
 

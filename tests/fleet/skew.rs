@@ -371,6 +371,14 @@ fn composite_keys_with_commas_are_read_from_everywhere_alike() {
         );
         unchanged(&stage, "stock", args).exits(0);
     }
+    // A key of two parts takes two columns.
+    let third = ["--column", "name", "--column", "id", "--column", "id"];
+    for columns in [&third[..2], &third] {
+        let args = [&["skew", "stock", "--keys", "two.csv"], columns].concat();
+        let output = stage.run(&args).exits(2);
+        let told = "say --column 2 times, once for each part";
+        assert!(output.stderr.contains(told), "{output:#?}");
+    }
     let args = [
         "skew", "old", "--keys", "two.csv", "--column", "name", "--column", "id",
     ];

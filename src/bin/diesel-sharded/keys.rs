@@ -55,8 +55,17 @@ impl KeySource {
         let Some(path) = &self.keys else {
             return Ok(read);
         };
-        let composite = matches!(key, KeyType::Composite(_));
-        if self.column.len() > 1 && !composite {
+        let parts = match key {
+            KeyType::Composite(parts) => parts.parts().count(),
+            _ => 1,
+        };
+        let each = format!(
+            "the keys are {key}: say --column {parts} times, once for each part, in their order"
+        );
+        if parts > 1 && self.column.len() > 1 && self.column.len() != parts {
+            return Err(Failure::usage(each));
+        }
+        if self.column.len() > 1 && parts == 1 {
             return Err(Failure::usage(format!(
                 "the keys are {key}, which is one column: say --column once"
             )));
@@ -66,6 +75,11 @@ impl KeySource {
             Ok(Box::new(io::stdin().lock()))
         } else {
             File::open(path).map(|file| Box::new(file) as Box<dyn Read>)
+        };
+        let mut any = false;
+        let mut then = |key: &ShardKey<'_>| {
+            any |= !matches!(key, ShardKey::Null);
+            then(key);
         };
         let result = opened
             .and_then(without_mark)
@@ -79,13 +93,20 @@ impl KeySource {
             }
         });
         result.map_err(|reason| Failure::usage(format!("{name}: {reason}")))?;
-        if read.keys == 0 {
+        // One column can hold whole keys, and then at least one is read.
+        let one_of_several = parts > 1 && self.column.len() == 1;
+        if read.keys == 0 || (one_of_several && !any && read.unreadable > 0) {
             let first = match &read.first_unreadable {
                 Some(first) => format!("; {first}"),
                 None => String::new(),
             };
+            let advice = if one_of_several {
+                format!("; {each}")
+            } else {
+                String::new()
+            };
             return Err(Failure::usage(format!(
-                "{name}: there is no {key} key in it{first}"
+                "{name}: there is no {key} key in it{first}{advice}"
             )));
         }
         Ok(read)

@@ -1,6 +1,9 @@
 //! Where the rows with one key are.
 
+use std::collections::BTreeSet;
+
 use super::super::backend::NodeConnection;
+use super::pages::Pace;
 use super::session::{Session, primaries, told};
 use crate::driver::verify::{Finding, KeyPlaces, Plan, RowsFound, TableJob, VerifyOptions};
 use crate::error::Error;
@@ -9,7 +12,13 @@ use crate::topology::Topology;
 
 /// Where the rows with one key really are, on any shard of the keyspace and in any of its tables,
 /// beside where they belong. Nothing is written. A key for which the rule has no place is looked for
-/// all the same.
+/// all the same, also in tables outside of the rule's plan.
+///
+/// Rows have the key where [`verify`](super::verify) would say so, whichever way a row spells it. The
+/// database is asked for the key where it cannot be spelt in two ways: whole numbers, texts without
+/// [`normalize`](crate::RuleSpec::normalize), bytes, and columns of the database's own types for
+/// days, instants and UUIDs. Otherwise, and on SQLite for all but whole numbers and texts, the whole
+/// column is read.
 ///
 /// # Errors
 ///
@@ -38,22 +47,39 @@ pub fn find_key<C: NodeConnection>(
     let mut places = KeyPlaces {
         key: key.to_shard_key().to_string(),
         home: home.map(|home| home.shard()),
+        home_tables: {
+            let tables = std::iter::zip(&plan.keyspace.tables, &tables);
+            let wanted = tables.filter(|(table, _)| {
+                options
+                    .table
+                    .as_ref()
+                    .is_none_or(|name| table.name == *name)
+            });
+            wanted.map(|(_, (_, physical))| physical.clone()).collect()
+        },
         nowhere,
         found: Vec::new(),
         missing: Vec::new(),
         failed: Vec::new(),
     };
+    let mut present = BTreeSet::new();
     for jobs in &plan.jobs {
         let Some(first) = jobs.first() else { continue };
         let asked = Session::<C>::open(&nodes, first.shard).and_then(|mut session| {
-            for job in jobs {
+            let mut pace = Pace::new(options);
+            let outside = plan.outside.get(&first.shard);
+            let outside = session.outside(outside.map_or(&[], Vec::as_slice))?;
+            for job in jobs.iter().chain(&outside) {
                 if !session.is_there(&job.physical)? {
                     if job.expected {
                         places.missing.push(Finding::missing_table(job));
                     }
                     continue;
                 }
-                let rows = session.rows_with_key(&plan, job, key)?;
+                present.insert(job.logical);
+                let pace = (options, &mut pace);
+                let rows = session.rows_with_keys(&plan, job, std::slice::from_ref(key), pace)?;
+                let rows = rows.iter().sum();
                 if rows > 0 {
                     places.found.push(RowsFound {
                         shard: job.shard,
@@ -68,6 +94,11 @@ pub fn find_key<C: NodeConnection>(
         if let Err(error) = asked {
             places.failed.push((first.shard.to_string(), told(&error)));
         }
+    }
+    if places.failed.is_empty() {
+        places
+            .missing
+            .extend(plan.without_table(|logical| present.contains(&logical)));
     }
     Ok(places)
 }

@@ -1,10 +1,12 @@
 //! A connection that only looks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::super::backend::NodeConnection;
 use super::super::direct::connect_existing;
-use crate::driver::verify::{Plan, ScannedKey, TableJob, sql};
+use super::pages::{self, Pace};
+use crate::driver::verify::sql::{self, Column, Stored};
+use crate::driver::verify::{Outside, Plan, ScannedKey, TableJob, VerifyOptions};
 use crate::error::Error;
 use crate::key::ShardKey;
 use crate::name::{Role, ShardName};
@@ -74,21 +76,70 @@ impl<C: NodeConnection> Session<C> {
         Ok(self.number(&text)? > 0)
     }
 
-    /// How many rows of a table, which is there, have a key: by the equality of the database.
-    pub(super) fn rows_with_key(
+    /// The key column of a table, with what it keeps.
+    pub(super) fn column<'a>(
+        &mut self,
+        plan: &Plan,
+        job: &'a TableJob,
+    ) -> Result<Column<'a>, Error> {
+        let stored = match sql::stored(self.kind, (&job.physical, &job.key_column)) {
+            Some(text) => Stored::of(self.number(&text)?),
+            None => Stored::Any,
+        };
+        Ok(Column::new(self.kind, plan.key, stored, job))
+    }
+
+    /// How many rows of a table, which is there, have each of these keys, as the rule takes keys.
+    ///
+    /// The database is asked for them where its answer is that of the whole run; otherwise the whole
+    /// column is read once.
+    pub(super) fn rows_with_keys(
         &mut self,
         plan: &Plan,
         job: &TableJob,
-        key: &ShardKey<'_>,
-    ) -> Result<u64, Error> {
-        let mut rows = 0;
-        for raw in sql::forms(self.kind, key) {
-            let text = sql::equal(self.kind, plan.key, (&job.physical, &job.key_column), &raw);
-            self.scan(&text, sql::as_numbers(self.kind, plan.key), &mut |_| {
-                rows += 1
-            })?;
+        keys: &[ShardKey<'_>],
+        (options, pace): (&VerifyOptions, &mut Pace),
+    ) -> Result<Vec<u64>, Error> {
+        let column = self.column(plan, job)?;
+        let rule = &plan.keyspace.rule;
+        let texts: HashMap<String, usize> = keys
+            .iter()
+            .enumerate()
+            .map(|(at, key)| (rule.normalized(key).to_string(), at))
+            .collect();
+        let mut rows = vec![0; keys.len()];
+        let each = |rows: &mut Vec<u64>, scanned: ScannedKey<'_>| {
+            let key = plan.key_of(scanned);
+            let at = key.and_then(|key| texts.get(&key.to_string()));
+            if let Some(rows) = at.and_then(|at| rows.get_mut(*at)) {
+                *rows += 1;
+            }
+        };
+        let asked = keys.iter().map(|key| column.candidates(key, rule.folds()));
+        let Some(asked) = asked.collect::<Option<Vec<String>>>() else {
+            let pace = (options, pace);
+            pages::read(self, &column, None, pace, &mut rows, each, |_, _, _| {})?;
+            return Ok(rows);
+        };
+        for text in asked {
+            self.scan(&text, column.as_numbers(), &mut |key| each(&mut rows, key))?;
         }
         Ok(rows)
+    }
+
+    /// The tables that have a name of the rule and no place in it.
+    pub(super) fn outside(&mut self, outside: &[Outside]) -> Result<Vec<TableJob>, Error> {
+        let mut found = Vec::new();
+        for tables in outside {
+            let text = sql::tables(self.kind, &tables.like.physical);
+            self.scan(&text, false, &mut |name| {
+                if let ScannedKey::Text(name) = name {
+                    found.extend(tables.job(name.get(1..).unwrap_or_default()));
+                }
+            })?;
+        }
+        found.sort_by(|a, b| a.physical.cmp(&b.physical));
+        Ok(found)
     }
 }
 

@@ -1,7 +1,6 @@
 //! One table under examination: each key that comes in is compared with where it belongs.
 
-use super::report::{Finding, FindingKind};
-use super::tail::same;
+use super::report::{About, Finding, FindingKind};
 use super::{Plan, TableJob};
 use crate::algorithm::Placement;
 use crate::key::{KeyType, ShardKey};
@@ -13,15 +12,12 @@ pub(crate) struct TableCheck<'p> {
     job: &'p TableJob,
     /// Whether rows of this spread belong to this table: what was asked last.
     last_spread: Option<(u64, bool)>,
-    pub(crate) rows: u64,
     pub(crate) findings: Vec<Finding>,
     /// How many findings are kept, and how many more there are.
     keep: usize,
     pub(crate) more: u64,
-    /// The key of the last finding, kept or not.
-    last_found: Option<RawKey>,
-    /// The raw form of the last key.
-    pub(crate) last: Option<RawKey>,
+    /// What the last finding is about, kept or not.
+    last_found: About,
 }
 
 /// A key that a database gave, as [`NodeConnection::scan_keys`](crate::blocking::NodeConnection) hands it
@@ -66,48 +62,35 @@ impl<'p> TableCheck<'p> {
             plan,
             job,
             last_spread: None,
-            rows: 0,
             findings: Vec::new(),
             keep,
             more: 0,
-            last_found: None,
-            last: None,
+            last_found: About::Table,
         }
     }
 
     /// One row's key.
     pub(crate) fn see(&mut self, key: ScannedKey<'_>) {
-        self.rows += 1;
         match key {
-            ScannedKey::Number(number) => {
-                self.judge(&ShardKey::Integer(number.into()), key);
-                self.last = Some(RawKey::Number(number));
-            }
-            ScannedKey::Text(raw) => {
-                match parse(self.plan.key, raw) {
-                    Some(parsed) => self.judge(&parsed, key),
-                    None => self.add(
-                        FindingKind::Unreadable,
-                        raw.get(1..).unwrap_or("").to_owned(),
-                        key,
-                    ),
+            ScannedKey::Number(number) => self.judge(&ShardKey::Integer(number.into())),
+            ScannedKey::Text(raw) => match parse(self.plan.key, raw) {
+                Some(parsed) => self.judge(&parsed),
+                None => {
+                    let text = raw.get(1..).unwrap_or("").to_owned();
+                    self.add(FindingKind::Unreadable, text, None);
                 }
-                match &mut self.last {
-                    Some(RawKey::Text(last)) => raw.clone_into(last),
-                    last => *last = Some(RawKey::Text(raw.to_owned())),
-                }
-            }
+            },
         }
     }
 
     #[inline]
-    fn judge(&mut self, key: &ShardKey<'_>, raw: ScannedKey<'_>) {
+    fn judge(&mut self, key: &ShardKey<'_>) {
         match self.plan.keyspace.locate(key) {
             Ok(placement) if placement.shard() == self.job.shard && self.is_home(placement) => {}
-            Ok(placement) => self.misplaced(key, placement, raw),
+            Ok(placement) => self.misplaced(key, placement),
             Err(error) => {
                 let reason = error.to_string();
-                self.add(FindingKind::Unplaced { reason }, key.to_string(), raw);
+                self.add(FindingKind::Unplaced { reason }, key.to_string(), Some(key));
             }
         }
     }
@@ -134,28 +117,35 @@ impl<'p> TableCheck<'p> {
     }
 
     #[cold]
-    fn misplaced(&mut self, key: &ShardKey<'_>, placement: Placement, raw: ScannedKey<'_>) {
+    fn misplaced(&mut self, key: &ShardKey<'_>, placement: Placement) {
         let table = &self.plan.keyspace.tables[self.job.logical];
         let kind = FindingKind::Misplaced {
             home_shard: placement.shard(),
             home_table: table.physical(&self.plan.keyspace.rule, placement),
             also_at_home: false,
         };
-        self.add(kind, key.to_string(), raw);
+        self.add(kind, key.to_string(), Some(key));
     }
 
-    fn add(&mut self, kind: FindingKind, key: String, raw: ScannedKey<'_>) {
-        // Equal keys come one after the other, all of them in one page, and are one finding, whether or
-        // not it is kept.
-        if self.last_found.as_ref().is_some_and(|last| same(last, raw)) {
-            if self.more == 0
-                && let Some(last) = self.findings.last_mut()
-            {
-                last.rows += 1;
+    fn add(&mut self, kind: FindingKind, shown: String, key: Option<&ShardKey<'_>>) {
+        let about = match key {
+            Some(key) => About::Key(self.plan.keyspace.rule.normalized(key)),
+            None => About::Text(shown.clone()),
+        };
+        // Equal keys come one after the other, those of one spelling all in one page, and are one
+        // finding, whether or not it is kept.
+        if self.last_found == about {
+            match self.findings.last_mut() {
+                _ if self.more > 0 => return,
+                Some(last) => {
+                    last.rows += 1;
+                    return;
+                }
+                // The page before had it: it is put together with that where it was kept.
+                None => {}
             }
-            return;
         }
-        self.last_found = Some(raw.to_raw());
+        self.last_found = about.clone();
         if self.findings.len() >= self.keep {
             self.more += 1;
             return;
@@ -163,8 +153,8 @@ impl<'p> TableCheck<'p> {
         self.findings.push(Finding {
             shard: self.job.shard,
             table: self.job.physical.clone(),
-            key: Some(key),
-            raw: raw.to_raw().text(),
+            key: Some(shown),
+            about,
             rows: 1,
             kind,
         });
@@ -182,7 +172,7 @@ impl<'p> TableCheck<'p> {
 }
 
 /// The key of a text with its letter.
-pub(crate) fn parse(key: KeyType, raw: &str) -> Option<ShardKey<'static>> {
+fn parse(key: KeyType, raw: &str) -> Option<ShardKey<'static>> {
     let (letter, rest) = raw.split_at_checked(1)?;
     let bytes = || -> Option<Vec<u8>> {
         let digits = rest.as_bytes().chunks(2);
@@ -191,7 +181,7 @@ pub(crate) fn parse(key: KeyType, raw: &str) -> Option<ShardKey<'static>> {
             .collect()
     };
     match (letter, key) {
-        ("t", KeyType::Timestamp) => {
+        ("t" | "n", KeyType::Timestamp) => {
             let text = rest.replacen(' ', "T", 1);
             let zoned =
                 text.ends_with('Z') || text.get(10..).is_some_and(|t| t.contains(['+', '-']));
@@ -202,8 +192,8 @@ pub(crate) fn parse(key: KeyType, raw: &str) -> Option<ShardKey<'static>> {
                 sub_micro_nanos: (instant.subsec_nanosecond().rem_euclid(1_000)) as u16,
             })
         }
-        ("t", KeyType::Bytes) => Some(ShardKey::Bytes(rest.as_bytes().to_vec().into())),
-        ("t", key) => simple(key, rest),
+        ("t" | "n", KeyType::Bytes) => Some(ShardKey::Bytes(rest.as_bytes().to_vec().into())),
+        ("t" | "n", key) => simple(key, rest),
         ("x", KeyType::Bytes) => Some(ShardKey::Bytes(bytes()?.into())),
         ("x", KeyType::Uuid) => {
             let bytes = bytes()?;
@@ -212,7 +202,6 @@ pub(crate) fn parse(key: KeyType, raw: &str) -> Option<ShardKey<'static>> {
                 Err(_) => simple(key, std::str::from_utf8(&bytes).ok()?),
             }
         }
-        ("n", KeyType::Integer) => simple(key, rest),
         _ => None,
     }
 }
@@ -220,10 +209,19 @@ pub(crate) fn parse(key: KeyType, raw: &str) -> Option<ShardKey<'static>> {
 fn simple(key: KeyType, text: &str) -> Option<ShardKey<'static>> {
     match key {
         KeyType::Text => Some(ShardKey::Text(text.to_owned().into())),
-        KeyType::Integer => match text.parse::<i128>() {
-            Ok(number) => Some(ShardKey::Integer(number)),
-            Err(_) => text.parse::<u128>().ok().map(ShardKey::from),
-        },
+        KeyType::Integer => {
+            // A decimal column writes the digits of its fraction, also where there is none.
+            let whole = match text.split_once('.') {
+                Some((whole, zeros)) if !zeros.is_empty() && zeros.bytes().all(|b| b == b'0') => {
+                    whole
+                }
+                _ => text,
+            };
+            match whole.parse::<i128>() {
+                Ok(number) => Some(ShardKey::Integer(number)),
+                Err(_) => whole.parse::<u128>().ok().map(ShardKey::from),
+            }
+        }
         KeyType::Uuid => {
             let digits = text.replace('-', "");
             let number = u128::from_str_radix(&digits, 16).ok()?;
@@ -235,5 +233,17 @@ fn simple(key: KeyType, text: &str) -> Option<ShardKey<'static>> {
             Some(ShardKey::Date(day.since(epoch).ok()?.get_days()))
         }
         _ => None,
+    }
+}
+
+impl Plan {
+    /// The key that a database gave, as the rule takes it; `None` where it is of another type.
+    pub(crate) fn key_of(&self, scanned: ScannedKey<'_>) -> Option<ShardKey<'static>> {
+        match scanned {
+            ScannedKey::Number(number) => Some(ShardKey::Integer(number.into())),
+            ScannedKey::Text(raw) => {
+                parse(self.key, raw).map(|key| self.keyspace.rule.normalized(&key))
+            }
+        }
     }
 }

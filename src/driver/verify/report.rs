@@ -6,6 +6,7 @@ use serde::Serialize as _;
 
 use super::{TableJob, VerifyState};
 use crate::algorithm::counted;
+use crate::key::ShardKey;
 use crate::name::ShardName;
 
 /// What [`verify`](crate::blocking::verify) found in a keyspace.
@@ -14,9 +15,9 @@ use crate::name::ShardName;
 pub struct VerifyReport {
     /// The keyspace.
     pub keyspace: String,
-    /// How many rows were read.
+    /// How many rows were read, by the runs that this one goes on with too.
     pub rows: u64,
-    /// How many physical tables were read.
+    /// How many physical tables were read to their end, by those runs too.
     pub tables: u64,
     /// What is wrong, sorted by shard and table; as many findings as were to be kept.
     pub findings: Vec<Finding>,
@@ -38,14 +39,25 @@ pub struct Finding {
     pub table: String,
     /// The key, as errors show it; `None` where there is none, or none in common.
     pub key: Option<String>,
-    /// The key in the form that goes back into a statement.
+    /// What tells it from the other findings of its table.
     #[serde(skip)]
-    pub(crate) raw: String,
+    pub(crate) about: About,
     /// How many rows.
     pub rows: u64,
     /// What is wrong with them.
     #[serde(flatten)]
     pub kind: FindingKind,
+}
+
+/// What a finding is about: findings about one key of one table are one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum About {
+    /// The table, or rows without a key in common.
+    Table,
+    /// A key, as the rule takes it.
+    Key(ShardKey<'static>),
+    /// What a database has in the place of a key.
+    Text(String),
 }
 
 /// What is wrong with rows.
@@ -74,15 +86,20 @@ pub enum FindingKind {
     Unreadable,
     /// The table is not there, although the rule places rows in it.
     MissingTable,
+    /// None of the physical tables that the rule names is on any shard.
+    NoTable,
+    /// The table has a name as the rule gives it, of a period or number that the rule does not have. Its
+    /// rows are not read.
+    OutsidePlan,
 }
 
 impl Finding {
-    pub(super) fn of_table(job: &TableJob, kind: FindingKind, rows: u64) -> Self {
+    pub(crate) fn of_table(job: &TableJob, kind: FindingKind, rows: u64) -> Self {
         Self {
             shard: job.shard,
             table: job.physical.clone(),
             key: None,
-            raw: String::new(),
+            about: About::Table,
             rows,
             kind,
         }
@@ -146,6 +163,12 @@ impl fmt::Display for Finding {
                 write!(f, "{rows} with the key {key:?}, which is of another type")
             }
             FindingKind::MissingTable => f.write_str("the table is not there"),
+            FindingKind::NoTable => f.write_str(
+                "none of the tables that the rule names is there, nor on any other shard: check the name of the table",
+            ),
+            FindingKind::OutsidePlan => f.write_str(
+                "the table lies outside of what the rule covers, and its rows were not read: extend the plan, or move the table away",
+            ),
         }
     }
 }
@@ -176,6 +199,8 @@ pub struct KeyPlaces {
     /// The shard where they belong; `None` where the rule has no place for the key.
     #[serde(serialize_with = "as_text_where_there")]
     pub home: Option<ShardName>,
+    /// The physical tables there, one for each table that was looked at.
+    pub home_tables: Vec<String>,
     /// Why the rule has no place for the key, where it has none.
     pub nowhere: Option<String>,
     /// Where rows with this key really are, on any shard.

@@ -35,6 +35,11 @@ impl Tail {
         }
     }
 
+    /// The last key of the page, in the form that goes into a statement.
+    pub(crate) fn last(&self) -> Option<String> {
+        self.rows.last().map(|(key, _)| key.text())
+    }
+
     /// Whether a row was in the page already; each counts once.
     pub(crate) fn take(key: ScannedKey<'_>, seen: &mut [(RawKey, u64)]) -> bool {
         match seen
@@ -50,7 +55,7 @@ impl Tail {
     }
 }
 
-pub(super) fn same(raw: &RawKey, key: ScannedKey<'_>) -> bool {
+fn same(raw: &RawKey, key: ScannedKey<'_>) -> bool {
     match (raw, key) {
         (RawKey::Number(a), ScannedKey::Number(b)) => *a == b,
         (RawKey::Text(a), ScannedKey::Text(b)) => a == b,

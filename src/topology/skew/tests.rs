@@ -121,6 +121,13 @@ fn ids_that_count_in_steps_are_told_whatever_the_step() {
         (0..20_000).map(|n| n * 8),
     );
     assert!(warned(&bits, "3 low bits"), "{bits}");
+    // A rule that hashes ids does not mind, and nothing is said.
+    let hashed = report(
+        RuleSpec::hash(names(4), 4_096),
+        Some(4),
+        (0..20_000).map(|n| n * 8),
+    );
+    assert!(!warned(&hashed, "low bits"), "{hashed}");
     // Half of the ids with a pattern is none, and nor is one key with all rows.
     let keys = (0..20_000).map(|n| if n % 2 == 0 { n / 2 } else { n * 10 });
     let half = report(RuleSpec::modulo(names(5)), Some(4), keys);

@@ -37,6 +37,13 @@ impl Skew {
 
     /// Ids that a remainder does not tell apart.
     fn pattern_of_ids(&self) -> Option<String> {
+        // Only these take remainders of the id itself.
+        if !matches!(
+            self.entry.rule.algorithm_name(),
+            "modulo" | "compat" | "custom"
+        ) {
+            return None;
+        }
         // A few keys with nearly all rows have a lot in common, which says nothing about ids.
         let heaviest: u64 = self.heavy.heaviest(10).iter().map(|key| key.at_least).sum();
         if heaviest * 10 > self.keys * 9 {

@@ -29,11 +29,20 @@ pub(super) fn check(
                 findings.problem(format!("{key}.shards"), unknown("shard", shard, shards));
             }
         }
-        if matches!(config.rule.algorithm, AlgorithmSpec::Hash { map: None, .. }) {
+        let without_map = match &config.rule.algorithm {
+            AlgorithmSpec::Hash { map: None, .. } => {
+                Some("its list of shards decides which buckets each owns")
+            }
+            AlgorithmSpec::Date(date) if date.map.is_none() => {
+                Some("its shards take the periods in turn")
+            }
+            _ => None,
+        };
+        if let Some(so) = without_map {
             findings.warning(
                 format!("{key}.algorithm"),
                 format!(
-                    "keyspace {name} has no written map, so its list of shards decides which buckets each owns, and a shard that is added moves rows: write the map down"
+                    "keyspace {name} has no written map, so {so}, and a shard that is added moves rows: write the map down"
                 ),
             );
         }

@@ -10,7 +10,7 @@ use diesel_sharded::blocking::{
     Finding, KeyPlaces, VerifyOptions, VerifyProgress, VerifyReport, VerifyState, find_key, verify,
 };
 use diesel_sharded::migrate::AnyConnection;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressState, ProgressStyle};
 use serde::Serialize;
 
 use crate::context::Context;
@@ -180,6 +180,18 @@ fn whole(
                 state.keyspace
             )));
         }
+        // The fingerprint is of the rule and the tables together.
+        if state.fingerprint
+            != topology
+                .describe_keyspace(keyspace)?
+                .fingerprint
+                .to_string()
+        {
+            context.output().error(format!(
+                "{}: the state is that of another rule or configuration of keyspace {keyspace}, so this run begins anew",
+                resume.map(Path::display).map(|path| path.to_string()).unwrap_or_default()
+            ));
+        }
         options = options.resume(state);
     }
     if let Some(path) = resume {
@@ -191,9 +203,13 @@ fn whole(
         ProgressBar::hidden()
     };
     if let Ok(style) =
-        ProgressStyle::with_template("{spinner} {human_pos} rows  {per_sec}  {wide_msg}")
+        ProgressStyle::with_template("{spinner} {human_pos} rows  {rate}  {wide_msg}")
     {
-        bar.set_style(style);
+        let rate = |state: &ProgressState, text: &mut dyn std::fmt::Write| {
+            // A bar that cannot be drawn is no reason to stop.
+            let _ = write!(text, "{}/s", HumanCount(state.per_sec() as u64));
+        };
+        bar.set_style(style.with_key("rate", rate));
     }
     let written = Mutex::new(None::<Instant>);
     let unwritten = Mutex::new(None::<String>);
@@ -355,8 +371,9 @@ fn one_key(
     let output = context.output();
     match (&places.home, &places.nowhere) {
         (Some(home), _) => output.line(format_args!(
-            "the key {} belongs to shard {home}",
-            places.key
+            "the key {} belongs to shard {home}, {}",
+            places.key,
+            places.home_tables.join(", ")
         )),
         (None, reason) => output.line(format_args!(
             "the rule places the key {} nowhere: {}",
