@@ -25,6 +25,16 @@ pub(super) fn is_known(statement: &Statement) -> bool {
     )
 }
 
+/// The table that a definition is about: what its expressions may be qualified with.
+pub(super) fn target(statement: &Statement) -> Option<&ObjectName> {
+    match statement {
+        Statement::CreateTable(create) => Some(&create.name),
+        Statement::CreateIndex(create) => Some(&create.table_name),
+        Statement::AlterTable(alter) => Some(&alter.name),
+        _ => None,
+    }
+}
+
 /// Decides on the names of a statement for which [`is_known`] holds.
 pub(super) fn enter(resolver: &mut Resolver<'_, '_>, statement: &Statement) -> Result<(), Refusal> {
     match statement {

@@ -298,6 +298,20 @@ impl Resolver<'_, '_> {
         }
     }
 
+    /// Whether a query is `TABLE name`, or has that beside others.
+    fn reads_by_table(&self, body: &SetExpr) -> bool {
+        match body {
+            SetExpr::Table(table) => table
+                .table_name
+                .as_ref()
+                .is_none_or(|name| self.set.is_name(&self.scopes.fold(name))),
+            SetExpr::SetOperation { left, right, .. } => {
+                self.reads_by_table(left) || self.reads_by_table(right)
+            }
+            _ => false,
+        }
+    }
+
     fn push_from(&mut self, from: &[TableWithJoins]) {
         let bindings = self
             .scopes

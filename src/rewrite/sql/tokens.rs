@@ -124,30 +124,50 @@ impl<'t> Tokens<'t> {
         self.refuse_hidden_code(set)
     }
 
-    /// Text inside a literal that a server runs as code.
+    /// Text inside a literal that a server runs as code, be it in one piece or in several.
     fn refuse_hidden_code(&self, set: &TableSet) -> Result<(), Refusal> {
+        let mut runs = set.dialect == Dialect::Mysql && self.executes_texts();
         let mut first_words: Vec<&str> = Vec::new();
-        for (position, token) in self.list.iter().enumerate() {
-            let source = &self.text[self.ranges[position].clone()];
+        let mut joined = String::new();
+        for token in &self.list {
             match &token.token {
-                Token::SemiColon => first_words.clear(),
+                Token::SemiColon => {
+                    first_words.clear();
+                    joined.clear();
+                }
                 Token::Word(word) if word.quote_style.is_none() && first_words.len() < 6 => {
                     first_words.push(&word.value);
+                    runs |= runs_texts(set.dialect, &first_words);
                 }
-                Token::SingleQuotedString(_)
-                | Token::DoubleQuotedString(_)
-                | Token::DollarQuotedString(_)
-                | Token::EscapedStringLiteral(_)
-                    if runs_texts(&first_words) && set.occurs_in(source) =>
-                {
-                    return Err(Refusal::because(
-                        "a text that the server runs as code names a sharded table",
-                    ));
+                token => {
+                    let Some(text) =
+                        text_of(token).filter(|_| runs || runs_texts(set.dialect, &first_words))
+                    else {
+                        continue;
+                    };
+                    joined += text;
+                    if names_table(set, text) || names_table(set, &joined) {
+                        return Err(Refusal::because(
+                            "a text that the server runs as code names a sharded table",
+                        ));
+                    }
                 }
-                _ => {}
             }
         }
         Ok(())
+    }
+
+    /// Whether MySQL's `EXECUTE IMMEDIATE` or `PREPARE` is anywhere in it.
+    fn executes_texts(&self) -> bool {
+        self.list.iter().any(|token| match &token.token {
+            Token::Word(word) => {
+                word.quote_style.is_none()
+                    && ["execute", "prepare"]
+                        .iter()
+                        .any(|word_of| word.value.eq_ignore_ascii_case(word_of))
+            }
+            _ => false,
+        })
     }
 
     pub(super) fn has_names(&self) -> bool {
@@ -210,10 +230,36 @@ impl<'t> Tokens<'t> {
             K::LOW_PRIORITY,
             K::STRAIGHT_JOIN,
         ];
-        position.is_some_and(|at| match &self.list[at].token {
-            Token::Word(word) => word.quote_style.is_none() && INTRODUCING.contains(&word.keyword),
-            _ => false,
+        position.is_some_and(|at| {
+            self.is_one_of(at, &INTRODUCING)
+                // ON DUPLICATE KEY UPDATE
+                && !(self.is_one_of(at, &[K::UPDATE])
+                    && self.before(at).is_some_and(|at| self.is_one_of(at, &[K::KEY])))
         })
+    }
+
+    /// Whether every server takes a token for a word of the language, and never for a name.
+    pub(super) fn is_reserved(&self, position: usize) -> bool {
+        use sqlparser::keywords::Keyword as K;
+        const RESERVED: [K; 9] = [
+            K::FROM,
+            K::SELECT,
+            K::WHERE,
+            K::INTO,
+            K::TABLE,
+            K::GROUP,
+            K::HAVING,
+            K::ORDER,
+            K::UNION,
+        ];
+        self.list.get(position).is_some() && self.is_one_of(position, &RESERVED)
+    }
+
+    fn is_one_of(&self, position: usize, words: &[sqlparser::keywords::Keyword]) -> bool {
+        match &self.list[position].token {
+            Token::Word(word) => word.quote_style.is_none() && words.contains(&word.keyword),
+            _ => false,
+        }
     }
 
     /// The tokens for the parser: without words that it does not know and that name nothing. The others keep their
@@ -333,8 +379,35 @@ fn has_doubtful_dashes(text: &str) -> bool {
     })
 }
 
+/// The content of a text in whatever quotes.
+fn text_of(token: &Token) -> Option<&str> {
+    match token {
+        Token::SingleQuotedString(text)
+        | Token::DoubleQuotedString(text)
+        | Token::EscapedStringLiteral(text)
+        | Token::UnicodeStringLiteral(text)
+        | Token::SingleQuotedByteStringLiteral(text)
+        | Token::DoubleQuotedByteStringLiteral(text) => Some(text),
+        Token::NationalStringLiteral(text) => Some(text.as_ref()),
+        Token::DollarQuotedString(text) => Some(&text.value),
+        _ => None,
+    }
+}
+
+/// Whether a word of a code is the name of a sharded table; longer names are others.
+fn names_table(set: &TableSet, code: &str) -> bool {
+    set.occurs_in(code)
+        && code
+            .split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '$')))
+            .any(|word| {
+                set.is_name(word)
+                    || set.is_name(&set.dialect.fold(word, false))
+                    || (!word.is_ascii() && set.occurs_in(word))
+            })
+}
+
 /// Whether a statement with these first words has the server run a text of its own as code.
-fn runs_texts(first_words: &[&str]) -> bool {
+fn runs_texts(dialect: Dialect, first_words: &[&str]) -> bool {
     let is = |at: usize, word: &str| {
         first_words
             .get(at)
@@ -345,9 +418,8 @@ fn runs_texts(first_words: &[&str]) -> bool {
             .iter()
             .any(|found| words.iter().any(|word| found.eq_ignore_ascii_case(word)))
     };
-    is(0, "do")
-        || is(0, "prepare")
-        || is(0, "execute")
+    // MySQL's DO works out expressions.
+    (is(0, "do") && dialect != Dialect::Mysql)
         || (is(0, "create") || is(0, "alter"))
             && any(&["function", "procedure", "trigger", "event", "routine"])
 }

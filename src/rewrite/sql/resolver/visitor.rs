@@ -6,6 +6,7 @@ use sqlparser::ast::{
     Expr, Ident, ObjectName, Query, Select, SetExpr, Statement, TableFactor, Visitor,
 };
 
+use super::super::tokens::position;
 use super::super::{Refusal, ddl, owned};
 use super::Resolver;
 
@@ -43,7 +44,12 @@ impl Visitor for Resolver<'_, '_> {
             Statement::Update(update) => self.enter_update(update),
             Statement::Delete(delete) => self.enter_delete(delete),
             other => {
-                self.scopes.push(Vec::new());
+                let target = ddl::target(other);
+                let binding = target.and_then(|name| {
+                    let table = self.meaning(name, true).ok().flatten();
+                    self.scopes.named(name, table)
+                });
+                self.scopes.push(binding.into_iter().collect());
                 ddl::enter(self, other)
             }
         })
@@ -58,6 +64,11 @@ impl Visitor for Resolver<'_, '_> {
 
     fn pre_visit_query(&mut self, query: &Query) -> Flow {
         self.scopes.enter_query(query);
+        if self.reads_by_table(&query.body) {
+            return flow(Err::<(), _>(Refusal::because(
+                "TABLE names a table in a way that is not rewritten: write SELECT * FROM",
+            )));
+        }
         // For what stands behind the body: ORDER BY, FOR UPDATE OF.
         match &*query.body {
             SetExpr::Select(select) => self.push_from(&select.from),
@@ -115,6 +126,12 @@ impl Visitor for Resolver<'_, '_> {
     }
 
     fn pre_visit_ident(&mut self, ident: &Ident) -> Flow {
+        if position(ident).is_some_and(|at| self.tokens.is_reserved(at)) {
+            // What follows it is not what the parser takes it for: `SELECT note, interval FROM users, orders`.
+            return flow(Err::<(), _>(Refusal::because(format!(
+                "the word {ident} was read as a name"
+            ))));
+        }
         flow(self.name(ident))
     }
 }

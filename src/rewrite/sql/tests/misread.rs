@@ -18,6 +18,39 @@ fn a_name_where_a_table_is_looked_for_is_never_taken_for_another_thing() {
     ] {
         refused(&ALL, text);
     }
+    // Further tables of that FROM are columns to the parser.
+    for text in [
+        "SELECT o.note, interval FROM sched, orders o",
+        "SELECT o.note, -interval FROM sched, main.orders o",
+        "SELECT o.note, 1 LIKE FROM users, orders o",
+        "SELECT o.note, count(*) RLIKE FROM users, orders AS o",
+        "SELECT o.note, BINARY(1) FROM users, orders o",
+        "SELECT note, 1 ilike FROM (orders)",
+        "SELECT note, 1 ilike FROM (users, orders)",
+        "SELECT o.note, 1 collate FROM users, orders o",
+        "INSERT INTO users (id, user_id) SELECT 1, 1 ilike FROM notes, orders o",
+        "SELECT id FROM orders WHERE EXISTS (SELECT 1 LIKE FROM users, orders)",
+    ] {
+        for dialect in ALL {
+            // Where it is read rightly it is rewritten.
+            if let Ok(found) = super::rewritten(dialect, text) {
+                assert!(found.contains("orders_3"), "{dialect:?} leaves {found}");
+            }
+        }
+    }
+    for text in [
+        "SELECT note FROM (TABLE public.orders) t",
+        "SELECT note FROM (TABLE \"public\".\"orders\") t",
+        "SELECT note FROM (((TABLE public.orders))) t",
+        "WITH x AS (TABLE public.orders) SELECT note FROM x",
+        "SELECT note FROM users, LATERAL (TABLE public.orders) t",
+        "DELETE FROM users WHERE EXISTS (TABLE public.orders)",
+        "INSERT INTO users (id, user_id) (TABLE public.orders)",
+        "INSERT INTO orders (id, user_id) SELECT id, 7 FROM (TABLE public.items) t",
+        "TABLE public.orders",
+    ] {
+        refused(&[Postgres], text);
+    }
     for text in [
         "SELECT note AS v FROM (TABLE orders) t",
         "SELECT note AS v FROM (TABLE orders) AS t",
@@ -44,11 +77,65 @@ fn columns_and_aliases_of_that_name_are_still_what_they_are() {
         &ALL,
         "WITH orders AS (SELECT 1 AS id) SELECT id FROM orders",
     );
+    stays(
+        &[Mysql],
+        "INSERT INTO notes (id) VALUES (1) ON DUPLICATE KEY UPDATE orders = VALUES(orders)",
+    );
     becomes(
         &[Postgres, Mysql],
         "SELECT extract(year FROM orders.made) FROM orders",
         "SELECT extract(year FROM orders_3.made) FROM orders_3",
     );
+}
+
+#[test]
+fn code_in_texts_is_looked_through_wherever_it_is_run() {
+    for text in [
+        "BEGIN NOT ATOMIC EXECUTE IMMEDIATE 'DELETE FROM orders'; END",
+        "IF 1 = 1 THEN EXECUTE IMMEDIATE 'DELETE FROM orders'; END IF",
+        "SET STATEMENT max_statement_time = 10 FOR EXECUTE IMMEDIATE 'DELETE FROM orders'",
+        "SET STATEMENT max_statement_time = 10 FOR PREPARE s FROM 'DELETE FROM orders'",
+        "BEGIN NOT ATOMIC DECLARE s TEXT DEFAULT 'DELETE FROM orders'; EXECUTE IMMEDIATE s; END",
+        "EXECUTE IMMEDIATE N'DELETE FROM orders'",
+        "PREPARE s FROM N'DELETE FROM orders'",
+        "EXECUTE IMMEDIATE 'DELETE FROM ord' 'ers; SELECT 1 FROM orders_3'",
+    ] {
+        refused(&[Mysql], text);
+    }
+    for text in [
+        "DO $$ BEGIN DELETE FROM orders; END $$",
+        "DO U&'BEGIN DELETE FROM orders; END'",
+        "CREATE FUNCTION f() RETURNS void LANGUAGE plpgsql AS U&'BEGIN DELETE FROM orders; END'",
+    ] {
+        refused(&[Postgres], text);
+    }
+    // Physical and longer names, and what is no code.
+    stays(
+        &[Postgres],
+        "DO $$ BEGIN DELETE FROM orders_3; DELETE FROM my_orders; END $$",
+    );
+    stays(&[Mysql], "PREPARE s FROM 'DELETE FROM orders_3'");
+    stays(&[Mysql], "DO RELEASE_LOCK('orders')");
+}
+
+#[test]
+fn a_definition_qualifies_columns_by_its_table() {
+    for (text, expected) in [
+        (
+            "ALTER TABLE orders ADD CONSTRAINT few CHECK (orders.qty < 10)",
+            "ALTER TABLE orders_3 ADD CONSTRAINT few_3 CHECK (orders_3.qty < 10)",
+        ),
+        (
+            "CREATE TABLE orders (id INT, qty INT, CHECK (orders.qty > 0))",
+            "CREATE TABLE orders_3 (id INT, qty INT, CHECK (orders_3.qty > 0))",
+        ),
+        (
+            "CREATE INDEX ix ON orders (qty) WHERE orders.qty > 0",
+            "CREATE INDEX ix_3 ON orders_3 (qty) WHERE orders_3.qty > 0",
+        ),
+    ] {
+        becomes(&[Postgres, Sqlite], text, expected);
+    }
 }
 
 #[test]
