@@ -273,6 +273,8 @@ impl MigratorBuilder {
             groups.entry(first).or_default().push(shard.name);
         }
         let mut loaded: HashMap<(UrlKind, Vec<usize>), Option<Arc<MigrationSet>>> = HashMap::new();
+        // A folder that each shard names for itself is one all the same: what has one set is compared.
+        let mut distinct: Vec<(UrlKind, Arc<MigrationSet>)> = Vec::new();
         let mut problems: Vec<ConfigProblem> = Vec::new();
         let mut targets = Vec::with_capacity(groups.len());
         for (first, shards) in groups {
@@ -290,7 +292,17 @@ impl MigratorBuilder {
             let set = loaded.entry((kind, own.clone())).or_insert_with(|| {
                 let own: Vec<&Keyed> = own.iter().map(|at| &sources[*at].1).collect();
                 MigrationSet::load(&own, kind, &self.bases)
-                    .map(Arc::new)
+                    .map(|set| {
+                        let mut known = distinct.iter().filter(|(of, _)| *of == kind);
+                        match known.find(|(_, one)| one.is_same(&set)) {
+                            Some((_, one)) => Arc::clone(one),
+                            None => {
+                                let set = Arc::new(set);
+                                distinct.push((kind, Arc::clone(&set)));
+                                set
+                            }
+                        }
+                    })
                     .map_err(|found| {
                         for (key, message) in found {
                             let problem = ConfigProblem {

@@ -11,6 +11,7 @@ use super::options::Options;
 use super::report::{Failure, FailureKind, Marked, Ran, ShardReport};
 use super::session::{Attempt, Books, Session, bookkeeping};
 use super::source::{Migration, version_of};
+use super::split::Statement;
 use super::status::VersionStatus;
 use super::work::{Job, Locked};
 use crate::error::Error;
@@ -225,6 +226,18 @@ impl Job<'_> {
                 "have run already and run",
             );
             self.warn(report, format!("{version}: {what} again"));
+        }
+        let sets = |number: &&usize| {
+            let before = number.checked_sub(1).and_then(|at| statements.get(at));
+            before.is_some_and(Statement::sets) && !again.contains(number)
+        };
+        let set: Vec<usize> = ran_before.iter().filter(sets).copied().collect();
+        if !set.is_empty() {
+            let what = have(&set, "has set something", "have set something");
+            self.warn(
+                report,
+                format!("{version}: {what} in the session of then, which does not hold now: if what follows needs it, send it again with --resume-from and --force, or mark the migration after putting the database right by hand"),
+            );
         }
         let direction = begun.direction;
         let mut ran = self.timed(migration, direction, || {

@@ -152,6 +152,32 @@ impl Statement {
         by_kind || self.is_transaction_control(kind)
     }
 
+    /// What to write in place of a statement after which the tables that are kept are out of reach, or what is
+    /// written into them stays open.
+    pub(super) fn hides_the_books(&self, kind: UrlKind) -> Option<&'static str> {
+        let names = |word: &str| self.words.iter().skip(1).any(|one| one == word);
+        match (kind, self.word(0)) {
+            (UrlKind::Mysql, "USE") => {
+                Some("leave USE out, and write the database before the names of tables")
+            }
+            (UrlKind::Mysql, "LOCK") if names("TABLE") || names("TABLES") => {
+                Some("leave LOCK TABLES and UNLOCK TABLES out")
+            }
+            (UrlKind::Mysql, "SET") if names("AUTOCOMMIT") => Some(
+                "leave autocommit as it is, and write BEGIN and COMMIT around what belongs together",
+            ),
+            (UrlKind::Postgres, "SET") if names("SEARCH_PATH") && !names("LOCAL") => {
+                Some("leave search_path as it is, and write the schema before the names of tables")
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the statement sets something that holds for its session alone.
+    pub(super) fn sets(&self) -> bool {
+        matches!(self.word(0), "SET" | "PRAGMA")
+    }
+
     fn word(&self, at: usize) -> &str {
         self.words.get(at).map_or("", String::as_str)
     }
@@ -208,6 +234,7 @@ pub(super) fn split(text: &str, kind: UrlKind) -> Result<Vec<Statement>, Uncut> 
     let last_backslash = text.rfind('\\');
     let (mut start, mut first) = (0, 0);
     for (at, token) in tokens.iter().enumerate() {
+        refused::check_comment(token, statements.len() + 1, kind)?;
         if cut.ends_before(token) {
             let end = places.offset(token.span.start);
             let found = cut.finish(&text[start..end])?;

@@ -122,6 +122,21 @@ impl MigrationSet {
             .map(|at| &self.migrations[at])
     }
 
+    /// Whether these are the same migrations, wherever they were named: the same folders, each with its text.
+    pub(in crate::migrate) fn is_same(&self, other: &Self) -> bool {
+        self.folders == other.folders
+            && self.migrations.len() == other.migrations.len()
+            && self
+                .migrations
+                .iter()
+                .zip(&other.migrations)
+                .all(|(one, other)| {
+                    one.version == other.version
+                        && one.checksum().is_some()
+                        && one.checksum() == other.checksum()
+                })
+    }
+
     /// Reads the sources of one database and makes one list of them; `Err` says everything that is
     /// wrong with them.
     pub(in crate::migrate) fn load(
@@ -237,12 +252,20 @@ pub(super) fn script(text: String, kind: UrlKind, in_transaction: bool) -> Resul
         .iter()
         .flatten()
         .all(|one| one.fits_a_transaction(kind));
+    let in_transaction = in_transaction && fits;
+    let mut numbered = (1..).zip(statements.iter().flatten());
+    let refused = numbered
+        .find_map(|(number, one)| Some((number, one.hides_the_books(kind)?)))
+        .filter(|_| !in_transaction)
+        .map(|(number, instead)| {
+            format!("it is sent statement by statement, and after its statement {number} nobody could record how far it has come: {instead}").into()
+        });
     Ok(Script {
         checksum: checksum(&text).into(),
         text: text.into(),
         statements: statements.map(Into::into),
-        in_transaction: in_transaction && fits,
-        refused: None,
+        in_transaction,
+        refused,
         warnings: Arc::default(),
     })
 }

@@ -1,6 +1,6 @@
 //! Statements that must not be sent, since no good can come of it.
 
-use sqlparser::tokenizer::{Span, Token, TokenWithSpan};
+use sqlparser::tokenizer::{Span, Token, TokenWithSpan, Whitespace};
 
 use super::Uncut;
 use crate::topology::UrlKind;
@@ -30,6 +30,27 @@ pub(super) fn check(
         )));
     }
     Ok(())
+}
+
+/// Refuses a comment whose content MariaDB runs, and nobody else does. Those of version 999999 it does not run either:
+/// dumps begin with one.
+pub(super) fn check_comment(
+    token: &TokenWithSpan,
+    number: usize,
+    kind: UrlKind,
+) -> Result<(), Uncut> {
+    match &token.token {
+        Token::Whitespace(Whitespace::MultiLineComment(comment))
+            if kind == UrlKind::Mysql
+                && comment.starts_with("M!")
+                && !comment.starts_with("M!999999") =>
+        {
+            Err(Uncut::Refused(format!(
+                "with a comment /*M! .. */ (at its statement {number}), whose content MariaDB runs and MySQL does not: write what is in it without the comment, or as /*! .. */"
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Refuses a text that could not be read and could only be sent as a whole, if it may have such a `COPY`.

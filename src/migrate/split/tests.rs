@@ -318,6 +318,58 @@ fn transactions_by_hand_are_statements_and_not_bodies() {
 }
 
 #[test]
+fn a_comment_that_mariadb_runs_is_refused() {
+    for text in [
+        "CREATE TABLE a (id INT); /*M!100100 CREATE TABLE b (id INT) */;",
+        "INSERT INTO a VALUES (1 /*M! + 1 */)",
+    ] {
+        let refused = split(text, UrlKind::Mysql);
+        assert!(
+            matches!(&refused, Err(Uncut::Refused(why)) if why.contains("/*M! .. */")),
+            "{text}: {refused:?}"
+        );
+        assert!(split(text, UrlKind::Sqlite).is_ok());
+    }
+    let dump = "/*M!999999\\- enable the sandbox mode */\nCREATE TABLE a (id INT)";
+    assert!(matches!(split(dump, UrlKind::Mysql), Ok(found) if found.len() == 1));
+}
+
+#[test]
+fn what_takes_the_session_from_its_records_is_known() {
+    let hides = |text: &str, kind: UrlKind| {
+        let statements = split(text, kind).expect(text);
+        statements
+            .iter()
+            .any(|one| one.hides_the_books(kind).is_some())
+    };
+    for text in [
+        "USE other",
+        "LOCK TABLES k WRITE",
+        "SET autocommit = 0",
+        "SET SESSION autocommit=0",
+    ] {
+        assert!(hides(text, UrlKind::Mysql), "{text}");
+        assert!(!hides(text, UrlKind::Sqlite), "{text}");
+    }
+    assert!(hides("SET search_path TO o", UrlKind::Postgres));
+    assert!(hides("SET SESSION search_path = ''", UrlKind::Postgres));
+    for text in [
+        "SET LOCAL search_path TO o",
+        "SET lock_timeout = 5",
+        "SELECT 1 FROM search_path",
+    ] {
+        assert!(!hides(text, UrlKind::Postgres), "{text}");
+    }
+    for text in [
+        "SET @x = 7",
+        "LOCK INSTANCE FOR BACKUP",
+        "UPDATE autocommit SET a = 1",
+    ] {
+        assert!(!hides(text, UrlKind::Mysql), "{text}");
+    }
+}
+
+#[test]
 fn nothing_but_comments_is_no_statement() {
     for kind in ALL {
         for text in [

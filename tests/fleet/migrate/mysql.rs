@@ -4,9 +4,66 @@ use std::time::Duration;
 
 use diesel::RunQueryDsl;
 use diesel::connection::SimpleConnection;
-use diesel_sharded::migrate::{Event, FailureKind, Options, Outcome};
+use diesel_sharded::migrate::{Event, FailureKind, Options, Outcome, Repair};
 
-use super::migrate::stage::{Ground, ended, failure};
+use super::migrate::stage::{Ground, ended, failure, quiet};
+
+/// A table that is locked by hand leaves none to record the progress in, and so on.
+#[test]
+fn a_session_is_not_taken_from_where_progress_is_recorded() {
+    for (text, instead) in [
+        (
+            "LOCK TABLES k WRITE; INSERT INTO k VALUES (1); UNLOCK TABLES;",
+            "leave LOCK TABLES",
+        ),
+        ("USE mysql;", "leave USE out"),
+        ("SET autocommit = 0;", "write BEGIN and COMMIT"),
+    ] {
+        let ground = Ground::new(&["a"]);
+        let up = format!("CREATE TABLE k (id INT);\n{text}\n");
+        ground.stage.migration("2024-01-01-000000_taken", &up, "");
+        let told = failure(&ground.run(&Options::new()), "a");
+        assert!(
+            told.message
+                .contains("after its statement 2 nobody could record")
+                && told.message.contains(instead),
+            "{told:#?}"
+        );
+        assert!(!ground.has("a", "k") && ground.versions("a").is_empty());
+    }
+}
+
+/// What a variable of the session holds is gone with it.
+#[test]
+fn what_the_session_had_set_is_told_when_the_rest_is_sent() {
+    let ground = Ground::new(&["a"]);
+    let up = "SET @x = 7;\nCREATE TABLE t (n INT);\nINSERT INTO nope VALUES (1);\nINSERT INTO t VALUES (@x);\n";
+    ground.stage.migration("2024-01-01-000000_set", up, "");
+    failure(&ground.run(&Options::new()), "a");
+    ground.direct("a", "CREATE TABLE nope (n INT)");
+    let repair = |from: usize, options: &Options| {
+        ground
+            .migrator()
+            .repair(
+                "a",
+                "2024-01-01-000000",
+                Repair::ResumeFrom(from),
+                options,
+                &quiet,
+            )
+            .unwrap()
+    };
+    let report = repair(3, &Options::new());
+    let warned = "statement 1 has set something in the session of then";
+    assert!(
+        report.warnings.iter().any(|one| one.contains(warned)),
+        "{report:#?}"
+    );
+    assert_eq!(
+        ground.number("a", "SELECT count(*) AS n FROM t WHERE n IS NULL"),
+        1
+    );
+}
 
 /// Somebody's open transaction keeps a table from being altered.
 #[test]

@@ -236,6 +236,29 @@ fn a_migration_that_moves_the_search_path_is_told() {
     assert!(!ground.has("a", "d"));
 }
 
+/// Sent statement by statement, the crate's own tables could not be found after the first.
+#[test]
+fn a_search_path_is_not_set_where_progress_is_recorded() {
+    let ground = Ground::new(&["a"]);
+    ground.stage.migration(
+        "2024-01-01-000000_path",
+        "CREATE TABLE d (id INT);\nSET search_path TO o;\nRESET search_path;\n",
+        "",
+    );
+    ground.stage.write(
+        "migrations/2024-01-01-000000_path/metadata.toml",
+        "run_in_transaction = false\n",
+    );
+    let told = failure(&ground.run(&Options::new()), "a");
+    for expected in [
+        "after its statement 2 nobody could record",
+        "leave search_path as it is",
+    ] {
+        assert!(told.message.contains(expected), "{expected}: {told:#?}");
+    }
+    assert!(!ground.has("a", "d") && ground.versions("a").is_empty());
+}
+
 /// The server would wait for rows that nobody sends: refused before anything is reached.
 #[test]
 fn a_copy_with_the_client_is_refused_before_anything_runs() {

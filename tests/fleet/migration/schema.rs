@@ -24,6 +24,27 @@ fn a_column_made_by_hand_is_found() {
     world.run(&["schema", "diff", "-s", "a", "-s", "c"]).exits(0);
 }
 
+/// The same folder, named for each shard by itself.
+#[test]
+fn shards_that_name_the_same_folder_are_compared() {
+    let world = World::with_tables(&["a", "b"], 2);
+    let shards: String = ["a", "b"]
+        .iter()
+        .map(|name| {
+            format!("[shards.{name}]\nurl = {:?}\nmigrations = \"migrations\"\n", world.fleet.url(name))
+        })
+        .collect();
+    world.stage.write("diesel-sharded.toml", &shards);
+    world.run(&["migration", "run"]).exits(0);
+    world.run(&["schema", "diff"]).exits(0);
+    world.sql("b", "ALTER TABLE t1 ADD COLUMN by_hand INT");
+    let diff = world.run(&["schema", "diff"]).exits(3);
+    assert!(diff.stdout.contains("shard b has: "), "{diff:#?}");
+    world.run(&["migration", "revert", "-s", "b"]).exits(0);
+    let refused = world.run(&["migration", "redo"]).exits(1);
+    assert!(refused.stdout.contains("its last versions are not those"), "{refused:#?}");
+}
+
 /// A `diesel` that prints what it was asked and its configuration, in the place of Diesel's own program.
 fn with_diesel(world: &World) -> String {
     let script = world.stage.write(
