@@ -55,7 +55,11 @@ impl Compared {
 impl Rule {
     /// Compares two rules part by part; `None` where they have no parts in common.
     pub(crate) fn compare(&self, new: &Self) -> Option<Compared> {
-        if self.key != new.key || self.steps != new.steps {
+        if self.key != new.key {
+            return None;
+        }
+        let lists = [self, new].map(|rule| matches!(rule.algorithm, Algorithm::List(_)));
+        if self.steps != new.steps && !lists.contains(&true) {
             return None;
         }
         let old_shard = |at: usize| self.shards.get(at).copied();
@@ -136,7 +140,10 @@ impl Rule {
                 Some(compared)
             }
             (Algorithm::List(a), Algorithm::List(b)) => {
-                Some(self.compare_lists(new, &[a, b], None))
+                let note =
+                    "other spellings of them, which one of the rules normalizes, not looked at";
+                let note = (self.steps != new.steps).then_some(note);
+                Some(self.compare_lists(new, &[a, b], note))
             }
             (Algorithm::List(a), _) => {
                 let note = "other keys had no place before";

@@ -24,6 +24,9 @@ pub struct PlacementDiff {
     pub exact: bool,
     /// What was compared: `4096 buckets`, `3 ranges of keys`, `100000 generated keys` ..
     pub basis: String,
+    /// How many of those; 0 where no key of the sample has a place in either rule, which says nothing of
+    /// other keys.
+    pub compared: u64,
     /// The share of what was compared that changes its shard, from 0 to 1; what has a place in one of the
     /// two rules alone is part of it.
     pub moved: f64,
@@ -57,6 +60,13 @@ pub struct Move {
 
 impl fmt::Display for PlacementDiff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.compared == 0 {
+            return write!(
+                f,
+                "keyspace {}: nothing was compared, since no key of the sample has a place in either rule: give keys of your own",
+                self.keyspace
+            );
+        }
         let how = if self.exact { "exactly" } else { "measured" };
         write!(
             f,
@@ -203,6 +213,7 @@ impl PlacementSample {
         let total = self.keys.max(1) as f64;
         let mut diff = PlacementDiff::between(&self.old, &self.new);
         diff.basis = basis;
+        diff.compared = self.keys;
         diff.unplaced = self.unplaced;
         diff.changes_table = self.tables_changed as f64 / total;
         for ((from, to), (count, examples)) in self.ways {
@@ -249,6 +260,7 @@ impl PlacementDiff {
             fingerprints: (old.fingerprint.to_string(), new.fingerprint.to_string()),
             exact: false,
             basis: String::new(),
+            compared: 0,
             moved: 0.0,
             changes_table: 0.0,
             unplaced: 0,
@@ -270,6 +282,7 @@ impl PlacementDiff {
     fn exactly(old: &KeyspaceEntry, new: &KeyspaceEntry, compared: Compared) -> Self {
         let mut diff = Self::between(old, new);
         diff.exact = true;
+        diff.compared = compared.parts;
         diff.basis = counted(compared.parts, compared.unit);
         match compared.note {
             Some(note) => diff.basis += &format!(" ({note})"),
@@ -354,5 +367,46 @@ fn generated(key: KeyType, number: u64) -> ShardKey<'static> {
             let parts = parts.parts();
             ShardKey::Composite(parts.map(|part| generated(part, number)).collect())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{DateSpec, Every, KeyType, KeyspaceConfig, Normalize, RuleSpec, Topology};
+
+    fn topology(keyspace: KeyspaceConfig) -> Topology {
+        let shards = ["a", "b"].iter().fold(Topology::builder(), |all, name| {
+            all.shard(*name, format!("{name}.sqlite"))
+        });
+        shards.keyspace("k", keyspace).build().expect("a topology")
+    }
+
+    #[test]
+    fn lists_are_compared_by_what_is_listed_also_where_one_normalizes() {
+        let list = |of_a: &str, of_b: &str| {
+            let values = [("a", vec![of_a]), ("b", vec![of_b])];
+            RuleSpec::list(values).key(KeyType::Text)
+        };
+        let old = topology(KeyspaceConfig::new(list("bob", "amy")));
+        let lowered = list("amy", "bob").normalize([Normalize::Lowercase]);
+        let diff = old.placement_diff(&topology(KeyspaceConfig::new(lowered)), "k");
+        let diff = diff.expect("comparable");
+        assert_eq!((diff.exact, diff.compared, diff.moved), (true, 2, 1.0));
+        assert!(diff.basis.contains("not looked at"), "{diff}");
+    }
+
+    #[test]
+    fn where_no_key_could_be_compared_nothing_is_said_of_any() {
+        let by = |months: DateSpec| {
+            let months = months.from("1900-01").until("1901-01");
+            topology(KeyspaceConfig::new(
+                RuleSpec::date(["a", "b"], months).key(KeyType::Date),
+            ))
+        };
+        let old = by(DateSpec::new(Every::Month));
+        let diff = old.placement_diff(&by(DateSpec::new(Every::Quarter)), "k");
+        let diff = diff.expect("comparable");
+        assert_eq!((diff.exact, diff.compared), (false, 0));
+        assert!(diff.to_string().contains("nothing was compared"), "{diff}");
     }
 }
