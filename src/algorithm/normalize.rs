@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
+#[cfg(feature = "r2d2")]
 use super::rule::Rule;
 use crate::key::{KeyValue, ParseWordError, ShardKey};
 
@@ -149,6 +150,7 @@ impl Steps {
     }
 }
 
+#[cfg(feature = "r2d2")]
 impl Rule {
     /// The key as the rule takes it: with the steps of `normalize`.
     pub(crate) fn normalized(&self, key: &ShardKey<'_>) -> ShardKey<'static> {

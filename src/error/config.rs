@@ -34,7 +34,6 @@ pub struct ConfigErrors(pub(crate) Vec<ConfigProblem>);
 
 impl ConfigErrors {
     /// One problem, found outside of any file.
-    #[cfg(feature = "r2d2")]
     pub(crate) fn one(table: &str, name: &str, message: String) -> Self {
         Self(vec![ConfigProblem {
             origin: String::new(),

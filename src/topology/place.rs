@@ -43,6 +43,7 @@ impl Table {
     }
 
     /// What stands before and behind the rule's part in the name of a physical table.
+    #[cfg(feature = "r2d2")]
     pub(crate) fn around_part(&self) -> (String, String) {
         // A character that no name has.
         const PART: &str = "\u{1}";
