@@ -5,11 +5,10 @@ use std::fs;
 use std::path::Path;
 
 /// What one driver has and the other has not, each with its reason.
-const ONE_SIDED: [(&str, &str, &str); 4] = [
+const ONE_SIDED: [(&str, &str, &str); 3] = [
     ("direct.rs", "connect_node", TOOL),
     ("direct.rs", "ping_node", TOOL),
     ("verify.rs", "verify", TOOL),
-    ("verify.rs", "find_key", TOOL),
 ];
 
 const TOOL: &str = "a function of a topology, not of a manager: for tools that go through databases \
