@@ -84,7 +84,7 @@ fn alike<S: Step>(step: impl Strategy<Value = S>) {
     let _route = keyspace.table_route("a", 2).unwrap().enter().unwrap();
 
     let mut runner = TestRunner::new(Config {
-        cases: 40,
+        cases: 24,
         failure_persistence: None,
         ..Config::default()
     });

@@ -3,7 +3,7 @@
 //! Beside the physical tables there is always one with the logical name, the decoy: whatever reaches it
 //! was not rewritten.
 
-use super::backend::{Conn, Fleet, Manager, NAME, Pool, Pooled, Sharded, Visit};
+use super::backend::{Conn, DRIVER, Fleet, Manager, NAME, Pool, Pooled, Sharded, Visit};
 
 mod cache;
 mod differential;
