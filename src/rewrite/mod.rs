@@ -15,6 +15,8 @@
 //!    columns, aliases and common table expressions of the same name are not.
 //! 4. An occurrence that nobody could account for is an error. A guess would read or write the table
 //!    that happens to bear the logical name.
+//! 5. A parser may misread. So the words of the statement are read a second time without it (`sql/clauses.rs`), and
+//!    a name that stands where a table does has to be one to both.
 //!
 //! Only the bytes of table names and qualifiers are replaced; every other byte stays as it was.
 

@@ -4,7 +4,7 @@
 use sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption,
     ColumnOptionDef, CreateIndex, CreateTable, CreateTableLikeKind, Ident, ObjectName, ObjectType,
-    Statement, TableConstraint,
+    ReplicaIdentity, Statement, TableConstraint,
 };
 
 use super::super::Dialect;
@@ -129,7 +129,7 @@ fn constraint(
         }
         TableConstraint::PrimaryKeyUsingIndex(using) | TableConstraint::UniqueUsingIndex(using) => {
             owned(resolver, table, using.name.as_ref())?;
-            index(resolver, table, Some(&using.index_name))
+            names::existing(resolver, table, &using.index_name)
         }
         TableConstraint::Exclude(exclude) => owned(resolver, table, exclude.name.as_ref()),
     }
@@ -205,6 +205,9 @@ fn alter_table(resolver: &mut Resolver<'_, '_>, alter: &AlterTable) -> Result<()
                 owned(resolver, table, Some(new_name))?;
             }
             Op::DropIndex { name } => index(resolver, table, Some(name))?,
+            Op::ReplicaIdentity {
+                identity: ReplicaIdentity::Index(name),
+            } => names::existing(resolver, table, name)?,
             Op::RenameTable { .. } => {
                 return Err(Refusal::because(
                     "a sharded table is renamed in the configuration, and its physical tables by their physical names",

@@ -1,5 +1,6 @@
 //! From the text of a statement to its template.
 
+mod clauses;
 mod counters;
 mod ddl;
 #[cfg(feature = "migrations")]

@@ -12,6 +12,7 @@ use sqlparser::tokenizer::Token;
 
 use super::super::TableSet;
 use super::super::table_set::Meaning;
+use super::clauses::places_of_tables;
 use super::scope::{IsCte, Scopes};
 use super::template::{Hole, KeyWrite, Template};
 use super::tokens::{Tokens, may_be_name, position};
@@ -100,16 +101,21 @@ impl Resolver<'_, '_> {
         Ok(Analysis::Template(template.with_doubts(self.doubts)))
     }
 
-    /// Refuses a name that stands where every server looks for a table, and where the parser has seen none: it took the
-    /// word before it for something else, as in `SELECT note LIKE FROM orders`.
+    /// Refuses a name that stands where a table is named, by the words around it, and where the parser has seen none: it
+    /// took a word before it for something else, as in `SELECT note LIKE FROM orders`.
     fn refuse_misread(&self) -> Result<(), Refusal> {
-        let misread = self.settled.iter().find(|at| {
-            !self.holes.contains_key(at)
-                && !self.others.contains(at)
-                && !self.tokens.is_period(self.tokens.after(**at))
-                && self.tokens.introduces_table(self.tokens.before(**at))
-        });
-        match misread {
+        let doubtful: Vec<usize> = self
+            .settled
+            .iter()
+            .filter(|at| !self.holes.contains_key(at) && !self.others.contains(at))
+            .filter(|at| !self.tokens.is_period(self.tokens.after(**at)))
+            .copied()
+            .collect();
+        if doubtful.is_empty() {
+            return Ok(());
+        }
+        let places = places_of_tables(self.tokens);
+        match doubtful.iter().find(|at| places.contains(at)) {
             None => Ok(()),
             Some(at) => Err(Refusal::because(format!(
                 "{} stands where a table is named, and was not read as one",

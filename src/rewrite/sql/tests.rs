@@ -482,6 +482,20 @@ fn definitions_name_the_table_and_what_it_owns() {
         "CREATE UNIQUE INDEX ix_user ON orders (user_id)",
         "CREATE UNIQUE INDEX ix_user ON orders_3 (user_id)",
     );
+    for (text, expected) in [
+        (
+            "ALTER TABLE orders REPLICA IDENTITY USING INDEX ix_user",
+            "ALTER TABLE orders_3 REPLICA IDENTITY USING INDEX ix_user_3",
+        ),
+        (
+            "ALTER TABLE orders ADD CONSTRAINT one UNIQUE USING INDEX ix_user",
+            "ALTER TABLE orders_3 ADD CONSTRAINT one_3 UNIQUE USING INDEX ix_user_3",
+        ),
+    ] {
+        becomes(&[Postgres], text, expected);
+        // Of orders_3 it is orders_3_id_idx.
+        refused(&[Postgres], &text.replace("ix_user", "orders_id_idx"));
+    }
     stays(
         &ALL,
         "CREATE TABLE notes (id INT, orders INT, CHECK (orders > 0))",

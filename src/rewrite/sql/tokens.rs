@@ -216,28 +216,6 @@ impl<'t> Tokens<'t> {
         matches!(self.list[position].token, Token::Whitespace(_))
     }
 
-    /// Whether every server takes what follows this token for a table, were it a name.
-    pub(super) fn introduces_table(&self, position: Option<usize>) -> bool {
-        use sqlparser::keywords::Keyword as K;
-        const INTRODUCING: [K; 9] = [
-            K::FROM,
-            K::JOIN,
-            K::INTO,
-            K::UPDATE,
-            K::TABLE,
-            K::ONLY,
-            K::IGNORE,
-            K::LOW_PRIORITY,
-            K::STRAIGHT_JOIN,
-        ];
-        position.is_some_and(|at| {
-            self.is_one_of(at, &INTRODUCING)
-                // ON DUPLICATE KEY UPDATE
-                && !(self.is_one_of(at, &[K::UPDATE])
-                    && self.before(at).is_some_and(|at| self.is_one_of(at, &[K::KEY])))
-        })
-    }
-
     /// Whether every server takes a token for a word of the language, and never for a name.
     pub(super) fn is_reserved(&self, position: usize) -> bool {
         use sqlparser::keywords::Keyword as K;

@@ -32,6 +32,12 @@ const STATEMENTS: &[&str] = &[
     "UPDATE notes SET orders = ( SELECT max ( qty ) FROM orders )",
     "DELETE FROM orders WHERE id IN ( SELECT order_id FROM parcels )",
     "SELECT notes . orders FROM notes WHERE notes . orders IS NOT NULL",
+    "SELECT notes . id , notes . orders FROM notes , orders",
+    "SELECT p . id , - p . id FROM parcels p , orders o WHERE p . order_id = o . id",
+    "SELECT n . id , n . orders FROM notes n , parcels p , ( orders )",
+    "SELECT trim ( note ) , extract ( year FROM note ) FROM orders , notes",
+    "DELETE FROM notes USING parcels , orders WHERE notes . id = orders . id",
+    "UPDATE notes SET id = 1 FROM parcels , orders WHERE parcels . id = orders . id",
     "SELECT id FROM orders /* orders */ WHERE note = 'orders' -- orders",
 ];
 
@@ -44,6 +50,12 @@ const WORDS: &[&str] = &[
     "OVER", "FILTER", "CAST", "EXPLAIN", "IGNORE", "LOW_PRIORITY", "QUICK", "(", ")", ",", ".", "*", ";", "=", "<",
     "+", "-", "--", "--\n", "/*", "*/", "'", "''", "\"", "E'\\'' '", "$$", "1", "main .", "public .", "pg_temp .",
     "INDEXED BY", "NOT INDEXED", "MATERIALIZED", "TABLESAMPLE", "WITH ORDINALITY", "GLOB", "MATCH", "END", "CASE",
+    "INTERVAL", "BINARY", "PRIOR", "DELAYED", "HIGH_PRIORITY", "QUALIFY", "SEMI", "ASOF", "FINAL", "SAMPLE", "APPLY",
+    "TOP", "RECURSIVE", "EXCLUDE", "REPLACE", "FETCH", "WITHIN", "EXTRACT (", "TRIM (", "SUBSTRING (", "POSITION (",
+    "GROUPING", "ROLLUP (", "ARRAY", "[", "]", "ROW", "ROWS", "::", "~", "||", "->", "@", "ESCAPE", "SOME (", "ANY (",
+    "SIMILAR TO", "UNNEST (", "VARIADIC", "OPERATOR", "CURRENT_DATE", "DATE", "TIME", "TIMESTAMP", "PARTITION", "RANGE",
+    "PRECEDING", "NOTNULL", "IS DISTINCT FROM", "CONNECT", "MEMBER", "DIV", "MOD", "INTO STRICT", "FORMAT", "UNKNOWN",
+    "PIVOT (", "STRUCT", "LAMBDA", "EXISTS", "WHEN", "THEN", "ELSE", "OUTER", "FULL", "INNER", "RIGHT", "ROWID",
 ];
 
 /// One change: where, what, and by which word.

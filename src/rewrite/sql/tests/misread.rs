@@ -18,6 +18,19 @@ fn a_name_where_a_table_is_looked_for_is_never_taken_for_another_thing() {
     ] {
         refused(&ALL, text);
     }
+    // A modifier is a table to the parser, and the table its alias.
+    for text in [
+        "INSERT DELAYED orders (id, user_id) VALUES (1, 7)",
+        "INSERT HIGH_PRIORITY orders (id, user_id) VALUES (1, 7)",
+        "REPLACE DELAYED orders (id, user_id) VALUES (1, 7)",
+        "REPLACE DELAYED INTO orders (id, user_id) VALUES (1, 7)",
+        "DELETE QUICK FROM orders",
+        "DELETE LOW_PRIORITY QUICK IGNORE FROM orders WHERE id = 1",
+    ] {
+        if let Ok(found) = super::rewritten(Mysql, text) {
+            assert!(found.contains("orders_3"), "{found} stays");
+        }
+    }
     // Further tables of that FROM are columns to the parser.
     for text in [
         "SELECT o.note, interval FROM sched, orders o",
@@ -81,6 +94,15 @@ fn columns_and_aliases_of_that_name_are_still_what_they_are() {
         &[Mysql],
         "INSERT INTO notes (id) VALUES (1) ON DUPLICATE KEY UPDATE orders = VALUES(orders)",
     );
+    stays(
+        &[Postgres],
+        "SELECT extract(year FROM orders), trim(both 'x' FROM orders), a IS DISTINCT FROM orders FROM notes",
+    );
+    stays(
+        &[Postgres],
+        "ALTER TABLE notes ALTER COLUMN orders TYPE INT USING orders::int",
+    );
+    stays(&[Mysql], "SELECT STRAIGHT_JOIN orders FROM notes");
     becomes(
         &[Postgres, Mysql],
         "SELECT extract(year FROM orders.made) FROM orders",
