@@ -20,7 +20,8 @@ use crate::name::{KeyspaceName, ShardName};
 #[cfg(feature = "r2d2")]
 use crate::rewrite::TextScope;
 use crate::rewrite::{
-    Analysis, Origin, Parts, Refusal, Rewritten, TableNumbers, TableSet, Template, TextId, analyze,
+    Analysis, Origin, Parts, Refusal, Rewritten, TableNumbers, TableSet, Template, TextId,
+    Unfilled, analyze,
 };
 use crate::telemetry;
 use crate::topology::Snapshot;
@@ -323,7 +324,14 @@ impl Known {
         };
         let text: Arc<str> = template
             .render(set, numbers)
-            .map_err(|table| told(no_table(set, table, shard, numbers)))?
+            .map_err(|unfilled| match unfilled {
+                Unfilled::NoNumber(table) => told(no_table(set, table, shard, numbers)),
+                Unfilled::Taken(reason) => told(Error::Unrewritable {
+                    shard,
+                    statement: excerpt(&template.as_written(set)),
+                    reason,
+                }),
+            })?
             .into();
         let kept = self
             .found

@@ -9,7 +9,7 @@ use super::report::{Failure, FailureKind};
 use super::source::{Body, Migration, MigrationSet, Script};
 use super::split;
 use crate::rewrite::{
-    Analysis, Origin, OwnNames, Parts, Refusal, TableNumbers, TableSet, Template, Which,
+    Analysis, Origin, OwnNames, Parts, Refusal, TableNumbers, TableSet, Template, Unfilled, Which,
     analyze_knowing,
 };
 use crate::topology::UrlKind;
@@ -104,10 +104,17 @@ fn expand(
         changed = true;
         warnings.extend(counted::of_statement(set, &template));
         for numbers in parts(set, by_rule, &template) {
-            let text = template.render(set, Some(numbers)).map_err(|table| {
-                let table = set.tables()[table].full_name();
-                format!("its statement {number} names {table}, which has no such part")
-            })?;
+            let text = template
+                .render(set, Some(numbers))
+                .map_err(|unfilled| match unfilled {
+                    Unfilled::NoNumber(table) => {
+                        let table = set.tables()[table].full_name();
+                        format!("its statement {number} names {table}, which has no such part")
+                    }
+                    Unfilled::Taken(reason) => {
+                        format!("its statement {number} cannot be sent: {reason}")
+                    }
+                })?;
             expanded.extend(split::split(&text, kind)?);
         }
     }

@@ -40,7 +40,9 @@ pub(crate) use fragment::{Rewritten, TextId};
 pub(crate) use numbers::{PlacedBy, TableNumbers, Which};
 pub(crate) use pattern::Pattern;
 #[cfg(any(feature = "r2d2", feature = "bb8"))]
-pub(crate) use sql::{Analysis, KeyUse, KeyWrite, Origin, Refusal, Template, Written, analyze};
+pub(crate) use sql::{
+    Analysis, KeyUse, KeyWrite, Origin, Refusal, Template, Unfilled, Written, analyze,
+};
 #[cfg(all(feature = "migrations", any(feature = "r2d2", feature = "bb8")))]
 pub(crate) use sql::{OwnNames, analyze_knowing, comparable, end_made_by_postgres};
 pub(crate) use table_set::{Parts, ShardedTable, TableSet};

@@ -7,6 +7,7 @@ mod ddl;
 mod elsewhere;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod invariant;
+mod lexical;
 mod new_rows;
 #[cfg(feature = "migrations")]
 mod own_names;
@@ -35,7 +36,7 @@ pub(crate) use own_names::OwnNames;
 pub(crate) use owned::end_made_by_postgres;
 #[cfg(feature = "migrations")]
 pub(crate) use template::comparable;
-pub(crate) use template::{KeyUse, KeyWrite, Template, Written};
+pub(crate) use template::{KeyUse, KeyWrite, Template, Unfilled, Written};
 
 /// What a text is to the rewriter.
 #[derive(Clone, Debug)]
@@ -104,12 +105,21 @@ fn read(set: &TableSet, text: &str, origin: Origin) -> Result<Analysis, Refusal>
     if !tokens.has_names() {
         return Ok(Analysis::Untouched);
     }
-    if origin == Origin::Builder
-        && let Some(template) = quoted::read(set, &tokens)
-    {
-        return bound(set, template);
-    }
-    parsed::read(set, &tokens)
+    let quoted = match origin {
+        Origin::Builder => quoted::read(set, &tokens),
+        Origin::Anyone => None,
+    };
+    let analysis = match quoted {
+        Some(template) => bound(set, template)?,
+        None => parsed::read(set, &tokens)?,
+    };
+    Ok(match analysis {
+        Analysis::Template(template) => {
+            let beside = tokens.beside(set, template.tables());
+            Analysis::Template(template.with_beside(beside))
+        }
+        Analysis::Untouched => Analysis::Untouched,
+    })
 }
 
 /// A quick look: whether any name of the set can be in the text.

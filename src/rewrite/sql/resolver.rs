@@ -10,10 +10,10 @@ use sqlparser::ast::{
 };
 use sqlparser::tokenizer::Token;
 
-use super::super::TableSet;
 use super::super::table_set::Meaning;
+use super::super::{Dialect, TableSet};
 use super::clauses::places_of_tables;
-use super::scope::{IsCte, Scopes};
+use super::scope::{Binding, IsCte, Scopes, ambiguous};
 use super::template::{Hole, KeyWrite, Template};
 use super::tokens::{Tokens, may_be_name, position};
 use super::{Analysis, Refusal, owned, writes};
@@ -318,11 +318,10 @@ impl Resolver<'_, '_> {
         }
     }
 
-    fn push_from(&mut self, from: &[TableWithJoins]) {
-        let bindings = self
-            .scopes
-            .bindings(from, &|name| self.meaning(name, false).ok().flatten());
-        self.scopes.push(bindings);
+    /// What a `FROM` clause binds.
+    fn bound_by(&self, from: &[TableWithJoins]) -> Result<Vec<Binding>, Refusal> {
+        let meaning = |name: &ObjectName| self.meaning(name, false).ok().flatten();
+        only_once(self.scopes.bindings(from, &meaning))
     }
 
     fn enter_insert(&mut self, insert: &Insert) -> Result<(), Refusal> {
@@ -355,36 +354,50 @@ impl Resolver<'_, '_> {
     }
 
     fn enter_update(&mut self, update: &Update) -> Result<(), Refusal> {
-        self.target(std::slice::from_ref(&update.table))?;
-        let mut from = vec![update.table.clone()];
-        match &update.from {
+        let target = std::slice::from_ref(&update.table);
+        self.target(target)?;
+        let more = match &update.from {
             Some(UpdateTableFromKind::BeforeSet(more) | UpdateTableFromKind::AfterSet(more)) => {
-                from.extend(more.iter().cloned());
+                more.as_slice()
             }
-            None => {}
-        }
-        self.push_update(
-            &from,
-            update.from.is_none() && update.table.joins.is_empty(),
-        );
+            None => &[],
+        };
+        self.push_written(target, more)?;
         writes::of_update(self, update)
     }
 
-    fn push_update(&mut self, from: &[TableWithJoins], alone: bool) {
-        let bindings = self
+    /// What the tables bind that are written to, and those beside them.
+    fn push_written(
+        &mut self,
+        targets: &[TableWithJoins],
+        more: &[TableWithJoins],
+    ) -> Result<(), Refusal> {
+        let joined = targets.len() != 1 || targets.iter().any(|one| !one.joins.is_empty());
+        // With several tables, MySQL reads common table expressions where others have a target.
+        let may_be_read = self.set.dialect == Dialect::Mysql && (joined || !more.is_empty());
+        let meaning = |name: &ObjectName, target| self.meaning(name, target).ok().flatten();
+        let mut bindings = self
             .scopes
-            .bindings(from, &|name| self.meaning(name, alone).ok().flatten());
-        self.scopes.push(bindings);
+            .bindings(targets, &|name| meaning(name, !may_be_read && !joined));
+        bindings.extend(self.scopes.bindings(more, &|name| meaning(name, false)));
+        self.scopes.push(only_once(bindings)?);
+        Ok(())
     }
 
     fn enter_delete(&mut self, delete: &Delete) -> Result<(), Refusal> {
         let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
+        let using = delete.using.as_deref().unwrap_or_default();
         if delete.tables.is_empty() {
             self.target(from)?;
+            if self.set.dialect == Dialect::Mysql && !using.is_empty() {
+                // The targets are names of what USING has.
+                self.scopes.push(self.bound_by(using)?);
+            } else {
+                self.push_written(from, using)?;
+            }
+        } else {
+            self.scopes.push(self.bound_by(from)?);
         }
-        let mut all = from.clone();
-        all.extend(delete.using.iter().flatten().cloned());
-        self.push_update(&all, delete.using.is_none() && delete.tables.is_empty());
         for name in &delete.tables {
             // MySQL's list of what is deleted from: names or aliases of the FROM clause.
             let mut parts = name.0.iter().rev().map(|part| part.as_ident());
@@ -426,5 +439,15 @@ impl Resolver<'_, '_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Refuses a name that two things of one clause bear.
+fn only_once(bindings: Vec<Binding>) -> Result<Vec<Binding>, Refusal> {
+    match ambiguous(&bindings) {
+        None => Ok(bindings),
+        Some(name) => Err(Refusal::because(format!(
+            "{name} is the name of a sharded table and of something else in one FROM clause: give the other an alias"
+        ))),
     }
 }

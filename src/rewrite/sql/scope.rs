@@ -1,6 +1,8 @@
 //! What a name can refer to at one place of a statement: the tables of the surrounding `FROM` clauses
 //! and the common table expressions.
 
+use std::ops::Range;
+
 use sqlparser::ast::{Ident, ObjectName, Query, TableAlias, TableFactor, TableWithJoins};
 
 use super::super::Dialect;
@@ -13,6 +15,21 @@ pub(super) struct Binding {
     pub(super) schema: Option<String>,
     /// The sharded table that it stands for; none for an alias, even of a sharded table: aliases stay.
     pub(super) table: Option<usize>,
+}
+
+/// Two things of one `FROM` that bear one name, and one of which is a sharded table: once that has its physical name
+/// the other is left alone under the logical one.
+pub(super) fn ambiguous(bindings: &[Binding]) -> Option<&str> {
+    let others = || {
+        bindings
+            .iter()
+            .filter(|other| other.table.is_none() && other.schema.is_none())
+    };
+    bindings
+        .iter()
+        .filter(|binding| binding.table.is_some())
+        .find(|binding| others().any(|other| other.name == binding.name))
+        .map(|binding| binding.name.as_str())
 }
 
 /// The common table expressions of one `WITH`.
@@ -38,10 +55,20 @@ pub(super) enum IsCte {
 #[derive(Debug)]
 pub(super) struct Scopes {
     dialect: Dialect,
-    scopes: Vec<Vec<Binding>>,
+    scopes: Vec<Scope>,
+    /// Those of them that are not seen from where one is: that of a query, from its common table expressions and from
+    /// the subqueries in its `FROM`.
+    hidden: Vec<Range<usize>>,
     frames: Vec<Frame>,
     /// The queries of common table expressions that are still to be visited: query, frame, position.
     pending: Vec<(*const Query, usize, Visibility)>,
+}
+
+/// The tables of one `FROM` clause.
+#[derive(Debug)]
+struct Scope {
+    bindings: Vec<Binding>,
+    of_select: bool,
 }
 
 /// Which members of its own frame a common table expression sees.
@@ -56,6 +83,7 @@ impl Scopes {
         Self {
             dialect,
             scopes: Vec::new(),
+            hidden: Vec::new(),
             frames: Vec::new(),
             pending: Vec::new(),
         }
@@ -68,7 +96,32 @@ impl Scopes {
     }
 
     pub(super) fn push(&mut self, bindings: Vec<Binding>) {
-        self.scopes.push(bindings);
+        self.scopes.push(Scope {
+            bindings,
+            of_select: false,
+        });
+    }
+
+    /// The same for a `SELECT`, whose query has pushed its tables before.
+    pub(super) fn push_select(&mut self, bindings: Vec<Binding>) {
+        self.scopes.push(Scope {
+            bindings,
+            of_select: true,
+        });
+    }
+
+    /// Enters a subquery of a `FROM` clause, which does not see the other tables of the clause.
+    pub(super) fn enter_derived(&mut self) {
+        let end = self.scopes.len();
+        let own = match self.scopes.last() {
+            Some(scope) if scope.of_select => 2,
+            _ => 1,
+        };
+        self.hidden.push(end.saturating_sub(own)..end);
+    }
+
+    pub(super) fn leave_derived(&mut self) {
+        self.hidden.pop();
     }
 
     pub(super) fn pop(&mut self) {
@@ -85,6 +138,8 @@ impl Scopes {
             let (_, frame, seen) = self.pending[at];
             let frame = &mut self.frames[frame];
             (frame.visible, frame.unclear) = (seen.visible, seen.unclear);
+            let end = self.scopes.len();
+            self.hidden.push(end.saturating_sub(1)..end);
         }
         let Some(with) = &query.with else { return };
         let names: Vec<String> = with
@@ -135,6 +190,7 @@ impl Scopes {
             .iter()
             .position(|(own, ..)| std::ptr::eq(*own, query))
         {
+            self.hidden.pop();
             let (_, frame, _) = self.pending.swap_remove(at);
             let frame = &mut self.frames[frame];
             (frame.visible, frame.unclear) = (frame.names.len(), false);
@@ -155,7 +211,11 @@ impl Scopes {
 
     /// What a qualifier stands for: the nearest binding of that name.
     pub(super) fn find(&self, schema: Option<&str>, name: &str) -> Option<&Binding> {
-        self.scopes.iter().rev().flatten().find(|binding| {
+        let seen = (0..self.scopes.len())
+            .rev()
+            .filter(|at| !self.hidden.iter().any(|hidden| hidden.contains(at)));
+        let mut bindings = seen.flat_map(|at| &self.scopes[at].bindings);
+        bindings.find(|binding| {
             binding.name == name
                 && match schema {
                     None => true,

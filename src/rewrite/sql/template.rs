@@ -19,6 +19,8 @@ pub(crate) struct Template {
     counters: Vec<(usize, Box<str>)>,
     /// Names of what they own that the server may have made, folded.
     doubts: Vec<Box<str>>,
+    /// Words and names in it, folded, that may be a physical name.
+    beside: Vec<Box<str>>,
     /// What it writes that is no sharded table.
     #[cfg(feature = "migrations")]
     elsewhere: Option<Box<str>>,
@@ -112,6 +114,7 @@ impl Template {
             tables,
             counters: Vec::new(),
             doubts: Vec::new(),
+            beside: Vec::new(),
             #[cfg(feature = "migrations")]
             elsewhere: None,
         }
@@ -125,6 +128,11 @@ impl Template {
     /// The same with the names that the server may have made.
     pub(super) fn with_doubts(self, doubts: Vec<Box<str>>) -> Self {
         Self { doubts, ..self }
+    }
+
+    /// The same with the words and names in it that may be a physical name.
+    pub(super) fn with_beside(self, beside: Vec<Box<str>>) -> Self {
+        Self { beside, ..self }
     }
 
     /// Names of what the tables own, folded, that are other ones in each table if the server made them.
@@ -161,6 +169,20 @@ impl Template {
         })
     }
 
+    /// The text as somebody wrote it.
+    pub(crate) fn as_written(&self, set: &TableSet) -> String {
+        let written = self.pieces.iter().map(|piece| match piece {
+            Piece::Text(text) => text,
+            Piece::Table { index, .. } => set.tables()[*index].name.as_str(),
+            Piece::Own { name, .. } => name,
+        });
+        written.collect()
+    }
+
+    fn names(&self, folded: &str) -> bool {
+        self.beside.iter().any(|name| **name == *folded)
+    }
+
     pub(crate) fn keys(&self) -> &[KeyWrite] {
         &self.keys
     }
@@ -181,14 +203,19 @@ impl Template {
             + self.pieces.iter().map(text).sum::<usize>()
             + self.keys.len() * size_of::<KeyWrite>()
             + self.counters.len() * size_of::<(usize, Box<str>)>()
+            + self
+                .beside
+                .iter()
+                .map(|name| size_of::<Box<str>>() + name.len())
+                .sum::<usize>()
     }
 
-    /// The text for the tables of a route; `Err` is a table for which the route has no number.
+    /// The text for the tables of a route.
     pub(crate) fn render(
         &self,
         set: &TableSet,
         numbers: Option<TableNumbers>,
-    ) -> Result<String, usize> {
+    ) -> Result<String, Unfilled> {
         let mut text = String::with_capacity(self.size() + 24 * self.pieces.len() / 2);
         for piece in &self.pieces {
             let (index, quote) = match piece {
@@ -199,15 +226,22 @@ impl Template {
                 Piece::Table { index, quote } | Piece::Own { index, quote, .. } => (index, quote),
             };
             let table = &set.tables()[*index];
-            let numbers = numbers.ok_or(*index)?;
+            let numbers = numbers.ok_or(Unfilled::NoNumber(*index))?;
             match piece {
                 Piece::Text(_) => {}
                 Piece::Own { name, .. } => {
-                    let name = own_name(name, &table.mark(numbers).ok_or(*index)?);
+                    let mark = table.mark(numbers).ok_or(Unfilled::NoNumber(*index))?;
+                    let name = own_name(name, &mark);
                     text.push_str(&set.dialect.write_name(&name, *quote));
                 }
                 Piece::Table { .. } => {
-                    let name = &*table.physical(numbers).ok_or(*index)?;
+                    let name = &*table.physical(numbers).ok_or(Unfilled::NoNumber(*index))?;
+                    if !self.beside.is_empty() && self.names(&set.dialect.fold(name, true)) {
+                        return Err(Unfilled::Taken(format!(
+                            "{name} is the physical table of {} under this route, and that name is in it already: give the alias or common table expression another, or write one of the two alone",
+                            table.name
+                        )));
+                    }
                     match quote {
                         // What Diesel writes: no need to think about it.
                         Some(quote @ ('"' | '`')) => {
@@ -222,6 +256,15 @@ impl Template {
         }
         Ok(text)
     }
+}
+
+/// Why a template has no text for the tables of a route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unfilled {
+    /// The route has no number for this table.
+    NoNumber(usize),
+    /// The text names the physical table itself, or something else by that name; in words.
+    Taken(String),
 }
 
 /// The longest name that every backend keeps whole, in bytes.

@@ -19,7 +19,7 @@ fn rewritten_by(set: &TableSet, text: &str, origin: Origin) -> Result<String, Re
         Analysis::Untouched => Ok(text.to_owned()),
         Analysis::Template(template) => Ok(template
             .render(set, Some(three()))
-            .unwrap_or_else(|table| panic!("no number for table {table} in {text}"))),
+            .unwrap_or_else(|unfilled| panic!("{unfilled:?} in {text}"))),
     }
 }
 
@@ -61,6 +61,7 @@ fn refused(dialects: &[Dialect], text: &str) {
 
 use Dialect::{Mysql, Postgres, Sqlite};
 
+mod lexed;
 mod misread;
 
 #[test]

@@ -247,7 +247,7 @@ fn value_of(resolver: &Resolver<'_, '_>, target: &Target, value: &Expr) -> Assig
     }
 }
 
-/// MySQL's `VALUES(column)` in `ON DUPLICATE KEY UPDATE`.
+/// MySQL's `VALUES(column)` in `ON DUPLICATE KEY UPDATE`, which MariaDB calls `VALUE` too.
 fn is_values_function(
     resolver: &Resolver<'_, '_>,
     target: &Target,
@@ -255,7 +255,9 @@ fn is_values_function(
 ) -> bool {
     use sqlparser::ast::{FunctionArg, FunctionArgExpr, FunctionArguments};
     let named = function.name.0.as_slice();
-    let is_values = matches!(named, [part] if part.as_ident().is_some_and(|ident| ident.value.eq_ignore_ascii_case("values")));
+    let is_values = matches!(named, [part] if part.as_ident().is_some_and(|ident| {
+        ["values", "value"].iter().any(|name| ident.value.eq_ignore_ascii_case(name))
+    }));
     let FunctionArguments::List(arguments) = &function.args else {
         return false;
     };

@@ -55,7 +55,8 @@ const WORDS: &[&str] = &[
     "GROUPING", "ROLLUP (", "ARRAY", "[", "]", "ROW", "ROWS", "::", "~", "||", "->", "@", "ESCAPE", "SOME (", "ANY (",
     "SIMILAR TO", "UNNEST (", "VARIADIC", "OPERATOR", "CURRENT_DATE", "DATE", "TIME", "TIMESTAMP", "PARTITION", "RANGE",
     "PRECEDING", "NOTNULL", "IS DISTINCT FROM", "CONNECT", "MEMBER", "DIV", "MOD", "INTO STRICT", "FORMAT", "UNKNOWN",
-    "PIVOT (", "STRUCT", "LAMBDA", "EXISTS", "WHEN", "THEN", "ELSE", "OUTER", "FULL", "INNER", "RIGHT", "ROWID",
+    ">/*", "|/* '", "||/* -- */", "->--", "||--\n", "*/ '", "'x'\n'\\'", "E'x'\n'\\'", "E'x' --\n'\\' --'", "#/* -- */", "e'\\''",
+    "orders_2 AS", "( orders_2 )", "PIVOT (", "STRUCT", "LAMBDA", "EXISTS", "WHEN", "THEN", "ELSE", "OUTER", "FULL", "INNER", "RIGHT", "ROWID",
 ];
 
 /// One change: where, what, and by which word.

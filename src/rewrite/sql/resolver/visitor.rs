@@ -70,11 +70,14 @@ impl Visitor for Resolver<'_, '_> {
             )));
         }
         // For what stands behind the body: ORDER BY, FOR UPDATE OF.
-        match &*query.body {
-            SetExpr::Select(select) => self.push_from(&select.from),
-            _ => self.scopes.push(Vec::new()),
-        }
-        flow(self.enter_locks(query))
+        let bindings = match &*query.body {
+            SetExpr::Select(select) => self.bound_by(&select.from),
+            _ => Ok(Vec::new()),
+        };
+        flow(bindings.and_then(|bindings| {
+            self.scopes.push(bindings);
+            self.enter_locks(query)
+        }))
     }
 
     fn post_visit_query(&mut self, query: &Query) -> Flow {
@@ -84,7 +87,10 @@ impl Visitor for Resolver<'_, '_> {
     }
 
     fn pre_visit_select(&mut self, select: &Select) -> Flow {
-        self.push_from(&select.from);
+        match self.bound_by(&select.from) {
+            Ok(bindings) => self.scopes.push_select(bindings),
+            Err(refusal) => return flow(Err::<(), _>(refusal)),
+        }
         let makes_it = |target: &Expr| match target {
             Expr::Identifier(ident) => self.set.is_name(&self.scopes.fold(ident)),
             Expr::CompoundIdentifier(parts) => parts
@@ -111,7 +117,17 @@ impl Visitor for Resolver<'_, '_> {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> Flow {
+        if matches!(factor, TableFactor::Derived { lateral: false, .. }) {
+            self.scopes.enter_derived();
+        }
         flow(owned::of_hint(self, factor))
+    }
+
+    fn post_visit_table_factor(&mut self, factor: &TableFactor) -> Flow {
+        if matches!(factor, TableFactor::Derived { lateral: false, .. }) {
+            self.scopes.leave_derived();
+        }
+        ControlFlow::Continue(())
     }
 
     fn pre_visit_relation(&mut self, relation: &ObjectName) -> Flow {
