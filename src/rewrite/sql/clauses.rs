@@ -28,6 +28,9 @@ const BETWEEN: [&str; 16] = [
 /// Functions whose arguments are divided by `FROM`.
 const DIVIDED_BY_FROM: [&str; 4] = ["extract", "substring", "trim", "overlay"];
 
+/// Functions of MariaDB that take the name of a sequence, which may be that of a table.
+const OF_SEQUENCES: [&str; 3] = ["nextval", "lastval", "setval"];
+
 /// What goes on within one pair of parentheses.
 #[derive(Clone, Copy, Default)]
 struct Level {
@@ -128,6 +131,8 @@ impl Level {
             && !around.is_next(&Token::LParen)
         {
             self.announces(false);
+        } else if among(&OF_SEQUENCES) && around.is_next(&Token::LParen) {
+            self.expects = true;
         } else if among(&ENDING) {
             self.divided &= !is("select");
             self.ends();
@@ -291,6 +296,7 @@ mod tests {
                 "ALTER TABLE t ADD a INT, ADD b INT; DROP TABLE IF EXISTS u",
                 "t u",
             ),
+            ("SELECT nextval(t), lastval(u), setval FROM v", "t u v"),
             ("CREATE TABLE t (a INT ON UPDATE b, c INT)", "t"),
         ] {
             assert_eq!(tables(text), expected, "{text}");

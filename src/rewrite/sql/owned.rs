@@ -16,6 +16,9 @@ const MADE_BY_POSTGRES: [&str; 8] = [
 /// The same of MySQL, before a number.
 const MADE_BY_MYSQL: [&str; 2] = ["_ibfk_", "_chk_"];
 
+/// What SQLite begins the names of indexes with that it makes itself; the name of the table follows.
+const MADE_BY_SQLITE: &str = "sqlite_autoindex_";
+
 /// What MariaDB calls a check that has no name, before a number.
 const CHECK_OF_MARIADB: &str = "CONSTRAINT_";
 
@@ -41,7 +44,7 @@ pub(super) fn may_be_made(dialect: Dialect, table: &str, name: &str) -> bool {
                 && (stem.eq_ignore_ascii_case(CHECK_OF_MARIADB)
                     || is_of() && MADE_BY_MYSQL.iter().any(|end| stem.ends_with(end)))
         }
-        Dialect::Sqlite => false,
+        Dialect::Sqlite => name.starts_with(MADE_BY_SQLITE),
     }
 }
 
@@ -112,7 +115,7 @@ pub(super) fn of_hint(
     if let Some(table) = resolver.relation(name, false)? {
         for directive in index_directives {
             if let TableIndexDirective::IndexedBy(index) = directive {
-                resolver.own(index, table)?;
+                existing(resolver, table, index)?;
             }
         }
     }
@@ -201,6 +204,11 @@ mod tests {
         ] {
             assert_eq!(rewritten(Dialect::Sqlite, text).as_deref(), Ok(becomes));
         }
+        let made = "SELECT id FROM orders INDEXED BY sqlite_autoindex_orders_1";
+        assert!(matches!(
+            rewritten(Dialect::Sqlite, made),
+            Err(Refusal::Unclear(_))
+        ));
         let mysql = "SELECT id FROM orders USE INDEX (ix_user) WHERE user_id = 1";
         assert_eq!(
             rewritten(Dialect::Mysql, mysql).as_deref(),

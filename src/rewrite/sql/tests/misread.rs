@@ -31,6 +31,14 @@ fn a_name_where_a_table_is_looked_for_is_never_taken_for_another_thing() {
             assert!(found.contains("orders_3"), "{found} stays");
         }
     }
+    for text in [
+        "SELECT NEXTVAL(orders)",
+        "INSERT INTO users (id) VALUES (LASTVAL(orders))",
+        "CREATE TABLE notes (id BIGINT DEFAULT NEXTVAL(orders))",
+        "SELECT SETVAL(orders, 5)",
+    ] {
+        refused(&[Mysql], text);
+    }
     // Further tables of that FROM are columns to the parser.
     for text in [
         "SELECT o.note, interval FROM sched, orders o",
