@@ -134,9 +134,10 @@ impl<'t> Tokens<'t> {
         for piece in &self.words {
             let word = self.folded(set, piece);
             let may_be_part = tables.iter().any(|at| match &set.tables()[*at].parts {
-                Parts::Numbered(names) => names
-                    .iter()
-                    .any(|name| set.dialect.fold(name, true) == word.as_str()),
+                Parts::Numbered(names) => names.iter().any(|name| {
+                    name.eq_ignore_ascii_case(&word)
+                        || (!name.is_ascii() && set.dialect.fold(name, true) == word.as_str())
+                }),
                 Parts::ByRule { .. } => !set.is_name(&word),
             });
             if may_be_part && !beside.contains(&word.as_str().into()) {
