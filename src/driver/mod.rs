@@ -23,6 +23,7 @@ mod status;
 mod table_places;
 mod tables;
 mod text;
+pub(crate) mod text_settings;
 mod transaction_state;
 #[cfg(feature = "r2d2")]
 pub(crate) mod verify;

@@ -14,6 +14,7 @@ use diesel::QueryResult;
 
 use super::binds::{BindValue, QueryText};
 use super::kept_texts::{KeptTexts, LONGEST, Metered, TextMeter};
+use super::text_settings;
 use super::written_keys::WrittenKeys;
 use crate::error::Error;
 use crate::name::{KeyspaceName, ShardName};
@@ -231,13 +232,19 @@ impl Rewriter {
     fn look(&self, shard: ShardName, origin: Origin, query: &QueryText) -> QueryResult<Known> {
         let template = match &self.set {
             None => None,
-            Some(set) => match analyze(set, &query.text, origin) {
-                Ok(Analysis::Template(template)) => Some(template),
-                Ok(Analysis::Untouched) => None,
-                Err(refusal) => {
-                    return Err(told(refused(refusal, set, shard, &query.text)).into());
+            Some(set) => {
+                let analysis = match text_settings::refusal(set.dialect, &query.text) {
+                    Some(reason) => Err(Refusal::Unclear(reason.into())),
+                    None => analyze(set, &query.text, origin),
+                };
+                match analysis {
+                    Ok(Analysis::Template(template)) => Some(template),
+                    Ok(Analysis::Untouched) => None,
+                    Err(refusal) => {
+                        return Err(told(refused(refusal, set, shard, &query.text)).into());
+                    }
                 }
-            },
+            }
         };
         let split = self
             .set

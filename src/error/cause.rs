@@ -67,6 +67,9 @@ pub enum UnavailableCause {
     ServerFull,
     /// The server refuses connections for now: starting up, shutting down, or recovering.
     NotReady,
+    /// A setting of its sessions or of its server is not one that statements over sharded tables can be
+    /// sent under; the source names it and says what to set.
+    Settings,
     /// The server answered, but not as wanted (no such database, TLS refused, set-up failed ..).
     Other,
 }
@@ -83,6 +86,7 @@ impl UnavailableCause {
             Self::Timeout => "timeout",
             Self::ServerFull => "server full",
             Self::NotReady => "not ready",
+            Self::Settings => "settings",
             Self::Other => "other",
         }
     }
@@ -108,6 +112,9 @@ impl fmt::Display for UnavailableCause {
             Self::Timeout => "no answer within the connect timeout",
             Self::ServerFull => "the server has no free connection slot",
             Self::NotReady => "the server is not accepting connections at the moment",
+            Self::Settings => {
+                "a setting there is not one that statements over sharded tables can be sent under"
+            }
             Self::Other => "connecting failed",
         })
     }

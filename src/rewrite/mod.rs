@@ -43,4 +43,6 @@ pub(crate) use pattern::Pattern;
 pub(crate) use sql::{Analysis, KeyUse, KeyWrite, Origin, Refusal, Template, Written, analyze};
 #[cfg(all(feature = "migrations", any(feature = "r2d2", feature = "bb8")))]
 pub(crate) use sql::{OwnNames, analyze_knowing, comparable, end_made_by_postgres};
+#[cfg(any(feature = "r2d2", feature = "bb8"))]
+pub(crate) use table_set::contains_ignoring_case;
 pub(crate) use table_set::{Parts, ShardedTable, TableSet};

@@ -6,7 +6,7 @@ use diesel::query_builder::QueryFragment;
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use diesel::{ConnectionResult, QueryResult};
 use diesel_async::{
-    AnsiTransactionManager, AsyncConnection, AsyncPgConnection, SimpleAsyncConnection,
+    AnsiTransactionManager, AsyncConnection, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection,
     TransactionManager,
 };
 
@@ -16,6 +16,7 @@ use crate::driver::{
 };
 use crate::error::RollbackReason;
 use crate::replica::statement_failure;
+use crate::driver::text_settings::{ASK_POSTGRES, Settings};
 use crate::topology::{DatabaseUrl, UrlKind};
 
 /// Succeeds in a transaction that can go on, and nowhere else; leaves nothing behind.
@@ -115,6 +116,11 @@ impl AsyncNodeConnection for AsyncPgConnection {
     async fn reset_session(&mut self, _: bool) -> QueryResult<bool> {
         self.batch_execute(session::RESET_POSTGRES).await?;
         Ok(true)
+    }
+
+    async fn unfit_settings(&mut self) -> QueryResult<Option<String>> {
+        let said: Vec<Settings> = diesel::sql_query(ASK_POSTGRES).load(self).await?;
+        Ok(said.iter().find_map(Settings::postgres_problem))
     }
 
     async fn read_identity(&mut self) -> QueryResult<Vec<IdentityRow>> {
