@@ -45,6 +45,8 @@ pub(crate) use retry::pauses;
 pub(crate) use room::{NodeHealth, Room};
 pub use status::{NodeStatus, Status};
 pub use table_places::{TablePlace, TableResult};
+#[cfg(feature = "r2d2")]
+pub(crate) use tables::raw_out_of_reach;
 pub(crate) use tables::{Plan, Rewriter, raw_under_table_route};
 pub(crate) use text::TextEffect;
 pub use transaction_state::{Outcome, ShardedTmState};

@@ -21,7 +21,8 @@ use crate::name::{KeyspaceName, ShardName};
 #[cfg(feature = "r2d2")]
 use crate::rewrite::TextScope;
 use crate::rewrite::{
-    Analysis, Origin, Parts, Refusal, Rewritten, TableNumbers, TableSet, Template, TextId, analyze,
+    Analysis, Dialect, Origin, Parts, Refusal, Rewritten, TableNumbers, TableSet, Template, TextId,
+    analyze, contains_ignoring_case,
 };
 use crate::telemetry;
 use crate::topology::Snapshot;
@@ -238,6 +239,9 @@ impl Rewriter {
                     None => analyze(set, &query.text, origin),
                 };
                 match analysis {
+                    Ok(Analysis::Template(template)) if is_replace(&query.text) => {
+                        Some(template.replacing())
+                    }
                     Ok(Analysis::Template(template)) => Some(template),
                     Ok(Analysis::Untouched) => None,
                     Err(refusal) => {
@@ -446,14 +450,30 @@ fn no_table(
     }
 }
 
+const RAW_UNDER_TABLE_ROUTE: &str = "the route in force means physical tables, and on the raw connection table names are not rewritten; enter a route without tables first (`on(shard, ..)`)";
+
 /// The raw connection was asked for where statements on it would reach logical names.
 #[cold]
 pub(crate) fn raw_under_table_route(shard: ShardName) -> Error {
-    told(Error::Unrewritable {
+    told(raw_error(shard))
+}
+
+fn raw_error(shard: ShardName) -> Error {
+    Error::Unrewritable {
         shard,
         statement: "(access to the raw connection)".to_owned(),
-        reason: "the route in force means physical tables, and on the raw connection table names are not rewritten; enter a route without tables first (`on(shard, ..)`)".to_owned(),
-    })
+        reason: RAW_UNDER_TABLE_ROUTE.to_owned(),
+    }
+}
+
+/// What a dereference panics with there: an error names a statement, and there is none.
+#[cfg(feature = "r2d2")]
+#[cold]
+pub(crate) fn raw_out_of_reach(shard: ShardName) -> String {
+    telemetry::refused(&raw_error(shard));
+    format!(
+        "the raw connection to shard {shard} is out of reach: {RAW_UNDER_TABLE_ROUTE}, or use the sharded connection itself"
+    )
 }
 
 pub(super) fn told(error: Error) -> Error {
@@ -479,10 +499,46 @@ fn refused(refusal: Refusal, set: &TableSet, shard: ShardName, text: &str) -> Er
             Error::ShardKeyUpdate {
                 shard,
                 table: table.full_name(),
-                column: table.key_column.clone(),
+                column: written_column(set.dialect, text, &table.key_column),
             }
         }
     }
+}
+
+/// The column that a statement puts something into of which nothing is known: the key column, or SQLite's
+/// number of the row, which may be the same. For the text of an error.
+fn written_column(dialect: Dialect, text: &str, key_column: &str) -> String {
+    let text = text.to_ascii_lowercase();
+    let assignments = text
+        .split_once("set")
+        .and_then(|(_, behind)| behind.split("where").next())
+        .unwrap_or_default();
+    let is_row_number = dialect == Dialect::Sqlite
+        && assignments.contains("rowid")
+        && !assignments.contains(&key_column.to_ascii_lowercase());
+    match is_row_number {
+        true => format!("rowid (which may be {key_column})"),
+        false => key_column.to_owned(),
+    }
+}
+
+/// Whether a text is one `REPLACE`, without an update of its own. Where that is doubtful it is none: it decides only
+/// which error tells of a key that belongs elsewhere.
+fn is_replace(text: &str) -> bool {
+    let mut words = text.split_ascii_whitespace();
+    let mut is_next = |word: &str| {
+        words
+            .next()
+            .is_some_and(|one| one.eq_ignore_ascii_case(word))
+    };
+    let replaces = match text.trim_start().as_bytes().first() {
+        Some(b'r' | b'R') => is_next("replace"),
+        Some(b'i' | b'I') => is_next("insert") && is_next("or") && is_next("replace"),
+        _ => false,
+    };
+    replaces
+        && !text.trim_end().trim_end_matches(';').contains(';')
+        && !contains_ignoring_case(text.as_bytes(), b"conflict")
 }
 
 /// The beginning of a statement.

@@ -166,7 +166,9 @@ impl<'t> Statement<'_, 't> {
     fn changes_reading(&self, dialect: Dialect, name: &str) -> bool {
         (0..self.0.len()).any(|at| match (dialect, self.0[at].kind) {
             (_, Kind::Mark) => false,
-            (_, Kind::Literal) if self.runs_texts() && changes_reading(dialect, self.0[at].text) => {
+            (_, Kind::Literal)
+                if self.runs_texts() && changes_reading(dialect, self.0[at].text) =>
+            {
                 true
             }
             (Dialect::Postgres, Kind::Literal) => {
@@ -228,9 +230,7 @@ impl<'t> Statement<'_, 't> {
 
     /// Of a literal that is the setting's name: `set_config('..', ..)`, or the view that can be written to.
     fn is_changed_by_function(&self, at: usize) -> bool {
-        let called = |name| {
-            self.is(at.checked_sub(1), "(") && self.is(at.checked_sub(2), name)
-        };
+        let called = |name| self.is(at.checked_sub(1), "(") && self.is(at.checked_sub(2), name);
         if called("current_setting") {
             return false;
         }
@@ -342,7 +342,11 @@ impl<'t> Words<'t> {
             b'`' => self.quoted(Kind::Word, b'`', false),
             b'$' if !mysql => self.dollar(),
             byte if is_word(byte) => {
-                let length = self.rest().bytes().take_while(|byte| is_word(*byte)).count();
+                let length = self
+                    .rest()
+                    .bytes()
+                    .take_while(|byte| is_word(*byte))
+                    .count();
                 self.add(Kind::Word, self.at..self.at + length);
                 self.at += length;
             }
@@ -356,7 +360,9 @@ impl<'t> Words<'t> {
     /// Whether PostgreSQL's `E` stands right before.
     fn follows_e(&self) -> bool {
         let before = &self.text.as_bytes()[..self.at];
-        before.last().is_some_and(|byte| byte.eq_ignore_ascii_case(&b'e'))
+        before
+            .last()
+            .is_some_and(|byte| byte.eq_ignore_ascii_case(&b'e'))
             && self.tokens.last().is_some_and(|token| token.is("e"))
     }
 
@@ -567,9 +573,19 @@ mod tests {
     #[test]
     fn no_text_makes_it_stumble() {
         for text in [
-            "SET sql_mode", "SET sql_mode =", "sql_mode '", "sql_mode $", "sql_mode $ä$", "sql_mode /*",
-            "sql_mode \"", "sql_mode '\\", "standard_conforming_strings $a$ b", "=sql_mode=", "é sql_mode = ü",
-            "set_config('standard_conforming_strings'", "standard_conforming_strings E'\\",
+            "SET sql_mode",
+            "SET sql_mode =",
+            "sql_mode '",
+            "sql_mode $",
+            "sql_mode $ä$",
+            "sql_mode /*",
+            "sql_mode \"",
+            "sql_mode '\\",
+            "standard_conforming_strings $a$ b",
+            "=sql_mode=",
+            "é sql_mode = ü",
+            "set_config('standard_conforming_strings'",
+            "standard_conforming_strings E'\\",
         ] {
             for dialect in [Dialect::Sqlite, Dialect::Postgres, Dialect::Mysql] {
                 let _ = refusal(dialect, text);

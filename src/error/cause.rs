@@ -39,7 +39,7 @@ impl fmt::Display for RollbackReason {
                 "was given up: its closure began or ended transactions by hand, and not in pairs"
             }
             Self::Cancelled => {
-                "cannot go on: a future on its connection was dropped half-way, nothing more was sent; let the whole transaction be dropped, or run it again"
+                "(if one was open) cannot go on: a future on the connection was dropped half-way, nothing more was sent; run the whole transaction again, or check out another connection"
             }
             Self::ConnectionLost => {
                 "is gone: the connection was lost; run the whole transaction again"

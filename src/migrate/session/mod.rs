@@ -68,7 +68,10 @@ impl Session {
             None => Ok(()),
             Some(problem) => Err(Failure::new(
                 FailureKind::Unreachable,
-                format!("the database is unavailable: {}", UnavailableCause::Settings),
+                format!(
+                    "the database is unavailable: {}",
+                    UnavailableCause::Settings
+                ),
             )
             .said(problem)),
         }

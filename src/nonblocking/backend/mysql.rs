@@ -2,13 +2,13 @@ use diesel::mysql::Mysql;
 use diesel::query_builder::QueryFragment;
 use diesel::{ConnectionResult, QueryResult};
 use diesel_async::{
-    AnsiTransactionManager, AsyncConnection, AsyncMysqlConnection, RunQueryDsl, SimpleAsyncConnection,
-    TransactionManager,
+    AnsiTransactionManager, AsyncConnection, AsyncMysqlConnection, RunQueryDsl,
+    SimpleAsyncConnection, TransactionManager,
 };
 
 use super::AsyncNodeConnection;
-use crate::driver::{BindValue, IdentityRow, QueryText, TransactionProbe, binds, session};
 use crate::driver::text_settings::{ASK_MYSQL, Settings};
+use crate::driver::{BindValue, IdentityRow, QueryText, TransactionProbe, binds, session};
 use crate::topology::{DatabaseUrl, UrlKind};
 
 impl AsyncNodeConnection for AsyncMysqlConnection {

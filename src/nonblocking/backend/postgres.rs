@@ -11,12 +11,12 @@ use diesel_async::{
 };
 
 use super::{AsyncNodeConnection, CommitRefused};
+use crate::driver::text_settings::{ASK_POSTGRES, Settings};
 use crate::driver::{
     BindValue, IdentityRow, QueryText, TransactionProbe, believed_depth, binds, session,
 };
 use crate::error::RollbackReason;
 use crate::replica::statement_failure;
-use crate::driver::text_settings::{ASK_POSTGRES, Settings};
 use crate::topology::{DatabaseUrl, UrlKind};
 
 /// Succeeds in a transaction that can go on, and nowhere else; leaves nothing behind.
