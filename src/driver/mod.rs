@@ -46,7 +46,7 @@ pub(crate) use room::{NodeHealth, Room};
 pub use status::{NodeStatus, Status};
 pub use table_places::{TablePlace, TableResult};
 #[cfg(feature = "r2d2")]
-pub(crate) use tables::raw_out_of_reach;
+pub(crate) use tables::panic_of_deref;
 pub(crate) use tables::{Plan, Rewriter, raw_under_table_route};
 pub(crate) use text::TextEffect;
 pub use transaction_state::{Outcome, ShardedTmState};

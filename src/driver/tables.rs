@@ -450,30 +450,27 @@ fn no_table(
     }
 }
 
-const RAW_UNDER_TABLE_ROUTE: &str = "the route in force means physical tables, and on the raw connection table names are not rewritten; enter a route without tables first (`on(shard, ..)`)";
-
 /// The raw connection was asked for where statements on it would reach logical names.
 #[cold]
 pub(crate) fn raw_under_table_route(shard: ShardName) -> Error {
-    told(raw_error(shard))
-}
-
-fn raw_error(shard: ShardName) -> Error {
-    Error::Unrewritable {
+    told(Error::Unrewritable {
         shard,
         statement: "(access to the raw connection)".to_owned(),
-        reason: RAW_UNDER_TABLE_ROUTE.to_owned(),
-    }
+        reason: "the route in force means physical tables, and on the raw connection table names are not rewritten; enter a route without tables first (`on(shard, ..)`)".to_owned(),
+    })
 }
 
-/// What a dereference panics with there: an error names a statement, and there is none.
+/// What a dereference panics with that cannot answer an error. There is no statement that could be written
+/// otherwise.
 #[cfg(feature = "r2d2")]
 #[cold]
-pub(crate) fn raw_out_of_reach(shard: ShardName) -> String {
-    telemetry::refused(&raw_error(shard));
-    format!(
-        "the raw connection to shard {shard} is out of reach: {RAW_UNDER_TABLE_ROUTE}, or use the sharded connection itself"
-    )
+pub(crate) fn panic_of_deref(error: &Error) -> String {
+    match error {
+        Error::Unrewritable { shard, reason, .. } => format!(
+            "the raw connection to shard {shard} is out of reach: {reason}, or use the sharded connection itself"
+        ),
+        other => other.to_string(),
+    }
 }
 
 pub(super) fn told(error: Error) -> Error {

@@ -278,11 +278,10 @@ impl<'t> Statement<'_, 't> {
         };
         let is_harmless = |mode: &str| {
             let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-            // Modes have numbers too.
-            mode.bytes().all(plain)
-                && !mode.starts_with(|first: char| first.is_ascii_digit())
-                && !is_changing(mode)
-                && !(word && mode.eq_ignore_ascii_case("default"))
+            // Modes have numbers too, and what the default is, the server alone knows.
+            let is_number = mode.starts_with(|first: char| first.is_ascii_digit());
+            let is_default = word && mode.eq_ignore_ascii_case("default");
+            mode.bytes().all(plain) && !(is_number || is_default || is_changing(mode))
         };
         value.text.split(',').all(|mode| is_harmless(mode.trim()))
     }

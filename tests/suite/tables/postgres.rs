@@ -180,7 +180,7 @@ fn a_database_where_backslashes_escape_is_refused() {
     };
     set("off");
     for _ in 0..2 {
-        let error = shards.get_on("a").err().expect("the default is off");
+        let error = shards.get_on("a").expect_err("the default is off");
         assert!(
             matches!(&error, Error::Unavailable { cause: UnavailableCause::Settings, source: Some(source), .. }
                 if source.to_string().contains("ALTER ROLE .. SET standard_conforming_strings = on")),

@@ -27,7 +27,7 @@ fn named() -> &'static str {
 fn refused(shards: &Manager, shard: &str) {
     // Not only the first: the host is not taken to be down.
     for _ in 0..2 {
-        let error = shards.get_on(shard).err().expect("a session of that kind");
+        let error = shards.get_on(shard).expect_err("a session of that kind");
         let Error::Unavailable {
             shard: of,
             cause: UnavailableCause::Settings,
@@ -167,7 +167,7 @@ fn a_reload_that_brings_tables_asks_open_sessions() {
     shards
         .reload_with(|topology| topology.keyspace("orders", keyspace.clone()))
         .unwrap();
-    let error = shards.get_on("a").err().expect("it was set by hand");
+    let error = shards.get_on("a").expect_err("it was set by hand");
     assert!(
         matches!(&error, Error::Unavailable { cause: UnavailableCause::Settings, .. }),
         "{error:?}"
