@@ -14,7 +14,8 @@ use super::manager::ShardedConnectionManager;
 use super::node::Lease;
 use super::slot::Slot;
 use crate::driver::{
-    Flags, Hooks, ShardedTmState, TransactionProbe, open_depth, raw_under_table_route,
+    Flags, Hooks, ShardedTmState, TransactionProbe, open_depth, panic_of_deref,
+    raw_under_table_route,
 };
 use crate::error::{Error, RollbackReason};
 use crate::key::ToShardKey;
@@ -301,7 +302,7 @@ impl<C: NodeConnection> Deref for ShardedConnection<C> {
         let bound = lease.node().shard();
         let routed = top.filter(|at| at.shard == bound).and_then(|at| at.tables);
         if self.tables.or(routed).is_some() && lease.slot().tables.is_needed() {
-            panic!("{}", raw_under_table_route(bound));
+            panic!("{}", panic_of_deref(&raw_under_table_route(bound)));
         }
         if let (Some(at), true) = (top, watched)
             && at.shard != bound
@@ -328,7 +329,7 @@ impl<C: NodeConnection> DerefMut for ShardedConnection<C> {
     fn deref_mut(&mut self) -> &mut C {
         match self.raw() {
             Ok(conn) => conn,
-            Err(error) => panic!("{error}"),
+            Err(error) => panic!("{}", panic_of_deref(&error)),
         }
     }
 }

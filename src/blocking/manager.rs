@@ -14,6 +14,7 @@ use crate::driver::fleet::Fleet;
 use crate::driver::keyspace::KeyspaceRef;
 use crate::driver::node_set::{NodeSet, Nodes};
 use crate::driver::reload::refuse_foreign_urls;
+use crate::driver::text_settings;
 use crate::error::Error;
 use crate::name::ShardName;
 use crate::route::{Located, Route, into_caller, stack};
@@ -233,6 +234,16 @@ impl<C: NodeConnection> ShardedConnectionManager<C> {
                 let read_only = shard.state == ShardState::ReadOnly;
                 let slot = lease.slot_mut();
                 slot.tables.adopt(shard.tables.as_ref());
+                if slot.tables.is_needed() {
+                    // Asked as it was made, unless a reload has brought the tables since.
+                    let unfit = slot.unfit_settings().map_err(|source| Error::Database {
+                        shard: Some(at.shard),
+                        source,
+                    })?;
+                    if let Some(problem) = unfit {
+                        return Err(text_settings::unfit(at.shard, node.role(), problem));
+                    }
+                }
                 slot.set_shard_read_only(read_only)
                     .map_err(|source| Error::Database {
                         shard: Some(at.shard),

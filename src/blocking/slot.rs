@@ -28,6 +28,8 @@ pub(crate) struct Slot<C: NodeConnection> {
     instrumented: bool,
     /// Puts physical table names into statements.
     pub(crate) tables: Rewriter,
+    /// The session has said that it reads texts as the rewriter does.
+    reads_as_we_do: bool,
     /// Given back when the slot goes, after the connection has been closed.
     _room: Room,
 }
@@ -59,6 +61,7 @@ impl<C: NodeConnection> Slot<C> {
             home,
             instrumented: false,
             tables: Rewriter::default(),
+            reads_as_we_do: false,
             _room: room,
         }
     }
@@ -192,6 +195,20 @@ impl<C: NodeConnection> Slot<C> {
             Err(_) => self.notes.flags.set(Flags::RETIRE),
         }
         result
+    }
+
+    /// Asks the session whether it reads texts as the rewriter does, where it has not been asked yet.
+    /// Answers what differs; the connection is closed then.
+    pub(crate) fn unfit_settings(&mut self) -> Result<Option<String>, DieselError> {
+        if self.reads_as_we_do {
+            return Ok(None);
+        }
+        let said = self.muted(NodeConnection::unfit_settings);
+        match &said {
+            Ok(None) => self.reads_as_we_do = true,
+            Ok(Some(_)) | Err(_) => self.notes.flags.set(Flags::RETIRE),
+        }
+        said
     }
 
     /// Whether the test transaction of the connection is still there, as far as can be told.

@@ -195,6 +195,17 @@ impl Reader<'_> {
 
     /// A whole number; YAML and the environment give it as text.
     pub(super) fn number(&mut self, table: Table<'_>, name: &str) -> Option<u32> {
+        let expected = format!("a whole number from 0 to {} is expected here", u32::MAX);
+        self.number_or(table, name, &expected)
+    }
+
+    /// The same with words of its own where it is none.
+    pub(super) fn number_or(
+        &mut self,
+        table: Table<'_>,
+        name: &str,
+        expected: &str,
+    ) -> Option<u32> {
         let number = match table.dict.get(name)? {
             Value::Num(_, number) => whole(*number).and_then(|number| u32::try_from(number).ok()),
             Value::String(_, text) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -203,10 +214,7 @@ impl Reader<'_> {
             _ => None,
         };
         if number.is_none() {
-            self.problem(
-                table.key(name),
-                format!("a whole number from 0 to {} is expected here", u32::MAX),
-            );
+            self.problem(table.key(name), expected);
         }
         number
     }

@@ -23,6 +23,7 @@ mod status;
 mod table_places;
 mod tables;
 mod text;
+pub(crate) mod text_settings;
 mod transaction_state;
 #[cfg(feature = "r2d2")]
 pub(crate) mod verify;
@@ -44,6 +45,8 @@ pub(crate) use retry::pauses;
 pub(crate) use room::{NodeHealth, Room};
 pub use status::{NodeStatus, Status};
 pub use table_places::{TablePlace, TableResult};
+#[cfg(feature = "r2d2")]
+pub(crate) use tables::panic_of_deref;
 pub(crate) use tables::{Plan, Rewriter, raw_under_table_route};
 pub(crate) use text::TextEffect;
 pub use transaction_state::{Outcome, ShardedTmState};

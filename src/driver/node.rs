@@ -10,6 +10,7 @@ use super::NodeHealth;
 use super::connect::Failed;
 use super::identity::{self, IdentityRow};
 use super::kept_texts::TextMeter;
+use super::text_settings;
 use crate::error::{Error, UnavailableCause};
 use crate::name::{Role, ShardName, WorkloadName};
 use crate::replica::{Circuit, Failure, Opened, Verdict, connect_cause};
@@ -111,6 +112,29 @@ impl NodeState {
         identity::compare(&expected, self.shard(), rows).map_err(Refused::Identity)?;
         self.verified.store(true, Ordering::Release);
         Ok(())
+    }
+
+    /// Whether the shard has sharded tables, so that sessions have to read texts as we do.
+    pub(crate) fn has_tables(&self) -> bool {
+        let expected = lock(&self.expected);
+        expected
+            .find(self.shard().as_str())
+            .is_ok_and(|at| expected.shards()[at.get()].tables.is_some())
+    }
+
+    /// A session has said by which settings it reads texts; `problem`: they are not those that we read by.
+    pub(crate) fn reads_as_we_do(&self, problem: Option<String>) -> Result<(), Refused> {
+        match problem {
+            None => Ok(()),
+            Some(problem) => {
+                self.meters.connect_failed(UnavailableCause::Settings);
+                Err(Refused::Identity(text_settings::unfit(
+                    self.shard(),
+                    self.role(),
+                    problem,
+                )))
+            }
+        }
     }
 
     /// The MySQL database that a session which somebody may have moved is sent back to.

@@ -14,14 +14,15 @@ use diesel::QueryResult;
 
 use super::binds::{BindValue, QueryText};
 use super::kept_texts::{KeptTexts, LONGEST, Metered, TextMeter};
+use super::text_settings;
 use super::written_keys::WrittenKeys;
 use crate::error::Error;
 use crate::name::{KeyspaceName, ShardName};
 #[cfg(feature = "r2d2")]
 use crate::rewrite::TextScope;
 use crate::rewrite::{
-    Analysis, Origin, Parts, Refusal, Rewritten, TableNumbers, TableSet, Template, TextId,
-    Unfilled, analyze,
+    Analysis, Dialect, Origin, Parts, Refusal, Rewritten, TableNumbers, TableSet, Template, TextId,
+    Unfilled, analyze, contains_ignoring_case,
 };
 use crate::telemetry;
 use crate::topology::Snapshot;
@@ -232,13 +233,22 @@ impl Rewriter {
     fn look(&self, shard: ShardName, origin: Origin, query: &QueryText) -> QueryResult<Known> {
         let template = match &self.set {
             None => None,
-            Some(set) => match analyze(set, &query.text, origin) {
-                Ok(Analysis::Template(template)) => Some(template),
-                Ok(Analysis::Untouched) => None,
-                Err(refusal) => {
-                    return Err(told(refused(refusal, set, shard, &query.text)).into());
+            Some(set) => {
+                let analysis = match text_settings::refusal(set.dialect, &query.text) {
+                    Some(reason) => Err(Refusal::Unclear(reason.into())),
+                    None => analyze(set, &query.text, origin),
+                };
+                match analysis {
+                    Ok(Analysis::Template(template)) if is_replace(&query.text) => {
+                        Some(template.replacing())
+                    }
+                    Ok(Analysis::Template(template)) => Some(template),
+                    Ok(Analysis::Untouched) => None,
+                    Err(refusal) => {
+                        return Err(told(refused(refusal, set, shard, &query.text)).into());
+                    }
                 }
-            },
+            }
         };
         let split = self
             .set
@@ -457,6 +467,19 @@ pub(crate) fn raw_under_table_route(shard: ShardName) -> Error {
     })
 }
 
+/// What a dereference panics with that cannot answer an error. There is no statement that could be written
+/// otherwise.
+#[cfg(feature = "r2d2")]
+#[cold]
+pub(crate) fn panic_of_deref(error: &Error) -> String {
+    match error {
+        Error::Unrewritable { shard, reason, .. } => format!(
+            "the raw connection to shard {shard} is out of reach: {reason}, or use the sharded connection itself"
+        ),
+        other => other.to_string(),
+    }
+}
+
 pub(super) fn told(error: Error) -> Error {
     telemetry::refused(&error);
     error
@@ -480,10 +503,46 @@ fn refused(refusal: Refusal, set: &TableSet, shard: ShardName, text: &str) -> Er
             Error::ShardKeyUpdate {
                 shard,
                 table: table.full_name(),
-                column: table.key_column.clone(),
+                column: written_column(set.dialect, text, &table.key_column),
             }
         }
     }
+}
+
+/// The column that a statement puts something into of which nothing is known: the key column, or SQLite's
+/// number of the row, which may be the same. For the text of an error.
+fn written_column(dialect: Dialect, text: &str, key_column: &str) -> String {
+    let text = text.to_ascii_lowercase();
+    let assignments = text
+        .split_once("set")
+        .and_then(|(_, behind)| behind.split("where").next())
+        .unwrap_or_default();
+    let is_row_number = dialect == Dialect::Sqlite
+        && assignments.contains("rowid")
+        && !assignments.contains(&key_column.to_ascii_lowercase());
+    match is_row_number {
+        true => format!("rowid (which may be {key_column})"),
+        false => key_column.to_owned(),
+    }
+}
+
+/// Whether a text is one `REPLACE`, without an update of its own. Where that is doubtful it is none: it decides only
+/// which error tells of a key that belongs elsewhere.
+fn is_replace(text: &str) -> bool {
+    let mut words = text.split_ascii_whitespace();
+    let mut is_next = |word: &str| {
+        words
+            .next()
+            .is_some_and(|one| one.eq_ignore_ascii_case(word))
+    };
+    let replaces = match text.trim_start().as_bytes().first() {
+        Some(b'r' | b'R') => is_next("replace"),
+        Some(b'i' | b'I') => is_next("insert") && is_next("or") && is_next("replace"),
+        _ => false,
+    };
+    replaces
+        && !text.trim_end().trim_end_matches(';').contains(';')
+        && !contains_ignoring_case(text.as_bytes(), b"conflict")
 }
 
 /// The beginning of a statement.

@@ -25,7 +25,7 @@ impl<'a> WrittenKeys<'a> {
         set: &'a TableSet,
         numbers: TableNumbers,
     ) -> Option<Self> {
-        let of_interest = |key: &KeyWrite| key.in_ == KeyUse::Update || numbers.by_key();
+        let of_interest = |key: &KeyWrite| key.in_ != KeyUse::Insert || numbers.by_key();
         keys.iter()
             .any(of_interest)
             .then_some(Self { keys, set, numbers })
@@ -91,7 +91,7 @@ impl WrittenKey<'_> {
         let key = match (self.value(keyspace.rule.key_type(), binds), self.key.in_) {
             (Value::Key(key), _) => key,
             (Value::Unsaid, KeyUse::Insert) => return Ok(()),
-            (_, KeyUse::Update) => return Err(self.update()),
+            (_, KeyUse::Update | KeyUse::Replace) => return Err(self.update()),
             (Value::Null, KeyUse::Insert) => {
                 return Err(Error::NullShardKey {
                     keyspace: self.table.keyspace,
@@ -119,7 +119,7 @@ impl WrittenKey<'_> {
             |name: Option<Cow<'_, str>>| name.map_or_else(Box::default, |name| Box::from(&*name));
         Err(match self.key.in_ {
             KeyUse::Update => self.update(),
-            KeyUse::Insert => Error::WrongTable {
+            KeyUse::Insert | KeyUse::Replace => Error::WrongTable {
                 shard: self.shard,
                 table: self.table.full_name(),
                 owner: placement.shard(),

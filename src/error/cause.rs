@@ -39,7 +39,7 @@ impl fmt::Display for RollbackReason {
                 "was given up: its closure began or ended transactions by hand, and not in pairs"
             }
             Self::Cancelled => {
-                "cannot go on: a future on its connection was dropped half-way, nothing more was sent; let the whole transaction be dropped, or run it again"
+                "(if one was open) cannot go on: a future on the connection was dropped half-way, nothing more was sent; run the whole transaction again, or check out another connection"
             }
             Self::ConnectionLost => {
                 "is gone: the connection was lost; run the whole transaction again"
@@ -67,6 +67,9 @@ pub enum UnavailableCause {
     ServerFull,
     /// The server refuses connections for now: starting up, shutting down, or recovering.
     NotReady,
+    /// A setting of its sessions or of its server is not one that statements over sharded tables can be
+    /// sent under; the source names it and says what to set.
+    Settings,
     /// The server answered, but not as wanted (no such database, TLS refused, set-up failed ..).
     Other,
 }
@@ -83,6 +86,7 @@ impl UnavailableCause {
             Self::Timeout => "timeout",
             Self::ServerFull => "server full",
             Self::NotReady => "not ready",
+            Self::Settings => "settings",
             Self::Other => "other",
         }
     }
@@ -108,6 +112,9 @@ impl fmt::Display for UnavailableCause {
             Self::Timeout => "no answer within the connect timeout",
             Self::ServerFull => "the server has no free connection slot",
             Self::NotReady => "the server is not accepting connections at the moment",
+            Self::Settings => {
+                "a setting there is not one that statements over sharded tables can be sent under"
+            }
             Self::Other => "connecting failed",
         })
     }

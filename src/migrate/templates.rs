@@ -8,6 +8,7 @@ use super::parts::TableParts;
 use super::report::{Failure, FailureKind};
 use super::source::{Body, Migration, MigrationSet, Script};
 use super::split;
+use crate::driver::text_settings;
 use crate::rewrite::{
     Analysis, Origin, OwnNames, Parts, Refusal, TableNumbers, TableSet, Template, Unfilled, Which,
     analyze_knowing,
@@ -127,6 +128,9 @@ fn expand(
 }
 
 fn template(set: &TableSet, names: &OwnNames, text: &str) -> Result<Option<Template>, Refusal> {
+    if let Some(reason) = text_settings::refusal(set.dialect, text) {
+        return Err(Refusal::Unclear(reason.into()));
+    }
     match analyze_knowing(set, text, Origin::Anyone, &|name| names.is_given(name))? {
         Analysis::Template(template) => Ok(Some(template)),
         Analysis::Untouched => names.template(set, text),

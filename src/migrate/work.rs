@@ -93,6 +93,9 @@ impl Job<'_> {
     fn open(&self) -> Result<Locked, Failure> {
         let target = self.target;
         let mut session = Session::open(&target.spec, target.kind)?;
+        if target.tables.is_some() {
+            session.read_as_we_do()?;
+        }
         session.watch_client();
         if !self.options.lock {
             let lock = Lock::Nothing;

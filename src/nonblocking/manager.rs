@@ -16,7 +16,7 @@ use crate::driver::fleet::Fleet;
 use crate::driver::keyspace::KeyspaceRef;
 use crate::driver::node_set::{NodeSet, Nodes};
 use crate::driver::reload::{refuse_foreign_urls, refuse_unusable_urls};
-use crate::driver::{Flags, Status};
+use crate::driver::{Flags, Status, text_settings};
 use crate::error::Error;
 use crate::name::ShardName;
 use crate::route::{Located, Route, in_barrier, in_route, into_caller, stack};
@@ -242,7 +242,9 @@ impl<C: AsyncNodeConnection> AsyncShardedConnectionManager<C> {
         let mut found = node.try_checkout();
         if let Found::Well(lease) = &mut found {
             let slot = lease.slot_mut();
-            if slot.notes.flags.any(Flags::SHARD_READ_ONLY) {
+            if slot.notes.flags.any(Flags::SHARD_READ_ONLY)
+                || (shard.tables.is_some() && slot.is_unread())
+            {
                 return Ok(found.into_doubtful());
             }
             slot.rewriter_mut().adopt(shard.tables.as_ref());
@@ -281,6 +283,19 @@ impl<C: AsyncNodeConnection> AsyncShardedConnectionManager<C> {
                 let read_only = state == ShardState::ReadOnly;
                 let slot = lease.slot_mut();
                 slot.rewriter_mut().adopt(tables.as_ref());
+                if tables.is_some() {
+                    // Asked as it was made, unless a reload has brought the tables since.
+                    let unfit = slot
+                        .unfit_settings()
+                        .await
+                        .map_err(|source| Error::Database {
+                            shard: Some(at.shard),
+                            source,
+                        })?;
+                    if let Some(problem) = unfit {
+                        return Err(text_settings::unfit(at.shard, node.role(), problem));
+                    }
+                }
                 slot.set_shard_read_only(read_only)
                     .await
                     .map_err(|source| Error::Database {

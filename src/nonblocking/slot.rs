@@ -54,6 +54,8 @@ pub(crate) struct Slot<C: AsyncNodeConnection> {
     instrumented: bool,
     /// Puts physical table names into statements; never waited for.
     pub(crate) tables: Mutex<Rewriter>,
+    /// The session has said that it reads texts as the rewriter does.
+    reads_as_we_do: bool,
     /// Given back when the slot goes, after the connection has been closed.
     _room: Room,
 }
@@ -102,6 +104,7 @@ impl<C: AsyncNodeConnection> Slot<C> {
             home,
             instrumented: false,
             tables: Mutex::default(),
+            reads_as_we_do: false,
             _room: room,
         }
     }
@@ -377,6 +380,33 @@ impl<C: AsyncNodeConnection> Slot<C> {
             }
         }
         result
+    }
+
+    /// Whether a session of a shard with sharded tables has yet to say how it reads texts.
+    #[inline]
+    pub(crate) fn is_unread(&self) -> bool {
+        !self.reads_as_we_do
+    }
+
+    /// Asks the session whether it reads texts as the rewriter does, where it has not been asked yet.
+    /// Answers what differs; the connection is closed then.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropped half-way, the connection is closed when it comes back.
+    pub(crate) async fn unfit_settings(&mut self) -> QueryResult<Option<String>> {
+        if self.reads_as_we_do {
+            return Ok(None);
+        }
+        self.notes.flags.set(Flags::RETIRE);
+        self.mute(true);
+        let said = self.conn.unfit_settings().await;
+        self.mute(false);
+        if let Ok(None) = said {
+            self.notes.flags.clear(Flags::RETIRE);
+            self.reads_as_we_do = true;
+        }
+        said
     }
 
     /// Opens the test transaction that the connection is to live in.

@@ -45,4 +45,6 @@ pub(crate) use sql::{
 };
 #[cfg(all(feature = "migrations", any(feature = "r2d2", feature = "bb8")))]
 pub(crate) use sql::{OwnNames, analyze_knowing, comparable, end_made_by_postgres};
+#[cfg(any(feature = "r2d2", feature = "bb8"))]
+pub(crate) use table_set::contains_ignoring_case;
 pub(crate) use table_set::{Parts, ShardedTable, TableSet};

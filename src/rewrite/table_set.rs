@@ -271,7 +271,8 @@ impl TableSet {
     }
 }
 
-fn contains_ignoring_case(text: &[u8], name: &[u8]) -> bool {
+/// Whether a name occurs anywhere in a text.
+pub(crate) fn contains_ignoring_case(text: &[u8], name: &[u8]) -> bool {
     let Some(first) = name.first() else {
         return false;
     };

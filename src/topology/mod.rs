@@ -51,7 +51,7 @@ pub use url::{DatabaseUrl, UrlKind};
 #[cfg(feature = "rustls")]
 pub(crate) use url::{Roots, TlsSettings, Verify};
 #[cfg(feature = "config")]
-pub(crate) use validate::{Problem, key_of, list, normalized, unknown, validate};
+pub(crate) use validate::{MAX_PARTS, Problem, key_of, list, normalized, unknown, validate};
 
 /// The shards, keyspaces and settings that one or more managers work with.
 ///

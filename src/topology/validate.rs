@@ -18,6 +18,8 @@ use super::spec::{ShardState, TopologySpec};
 use crate::error::ConfigProblem;
 use crate::name::{KeyspaceName, Role, ShardName, WorkloadName};
 use nodes::Node;
+#[cfg(feature = "config")]
+pub(crate) use tables::MAX_PARTS;
 
 /// PostgreSQL cuts longer identifiers, and names of shards end up in names of databases.
 const MAX_NAME: usize = 63;

@@ -392,3 +392,43 @@ fn a_table_whose_parts_the_rule_names_is_not_shown_as_one() {
     let shown = "event by day, one table per part of the rule";
     assert!(output.stdout.contains(shown), "{output:#?}");
 }
+
+/// A table that is not split has its own name, unless a pattern gives it the one of a part.
+#[test]
+fn a_table_of_one_part_is_shown_by_its_physical_name() {
+    let with = |table: &str| {
+        let stage = Stage::new(&format!(
+            "[shards.a]\nurl = 'a.db'\n[keyspaces.k]\nshards = ['a']\nalgorithm = {{ kind = 'modulo', count = 1 }}\ntables = {{ orders = {{ key_column = 'user_id', {table} }} }}\n"
+        ));
+        stage.run(&["config", "check"]).exits(0).stdout
+    };
+    let named = with("count = 1, pattern = '{name}_{table}'");
+    assert!(
+        named.contains("orders x 1 by user_id as orders_0"),
+        "{named}"
+    );
+    let plain = with("count = 1");
+    assert!(
+        plain.contains("orders x 1 by user_id") && !plain.contains("orders_0"),
+        "{plain}"
+    );
+}
+
+/// It says which tables are there, and no migration has a part in that.
+#[test]
+fn tables_are_listed_without_migrations() {
+    let stage = Stage::new(
+        "[shards.a]\nurl = 'a.db'\n[keyspaces.k]\nshards = ['a']\nalgorithm = { kind = 'modulo', count = 1 }\ntables = { orders = { key_column = 'user_id', count = 2 } }\n",
+    );
+    stage.write("a.db", "");
+    let listed = stage.run(&["tables", "list"]).exits(0).stdout;
+    assert!(
+        listed.contains("orders_1") && listed.contains("missing"),
+        "{listed}"
+    );
+    let refused = stage.run(&["tables", "ensure"]).exits(2);
+    assert!(
+        refused.stderr.contains("names no migrations"),
+        "{refused:#?}"
+    );
+}

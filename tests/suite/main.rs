@@ -131,6 +131,7 @@ mod postgres {
         surface_postgres: "surface_postgres.rs",
         surface_returning: "surface_returning.rs",
         tables_postgres: "tables/postgres.rs",
+        tables_settings: "tables/settings.rs",
         tables_mutated: "tables/mutated.rs",
         tables_returning: "tables/returning.rs",
     }
@@ -153,6 +154,7 @@ mod mysql {
         mysql_own: "mysql_own.rs",
         surface_mysql: "surface_mysql.rs",
         tables_mysql: "tables/mysql.rs",
+        tables_settings: "tables/settings.rs",
     }
 }
 
@@ -189,6 +191,7 @@ mod async_postgres {
         surface_returning: "surface_returning.rs",
         tables: "tables/mod.rs",
         tables_postgres: "tables/postgres.rs",
+        tables_settings: "tables/settings.rs",
         tables_returning: "tables/returning.rs",
     }
 }
@@ -205,5 +208,6 @@ mod async_mysql {
         surface_mysql: "surface_mysql.rs",
         tables: "tables/mod.rs",
         tables_mysql: "tables/mysql.rs",
+        tables_settings: "tables/settings.rs",
     }
 }

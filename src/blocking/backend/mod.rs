@@ -78,6 +78,14 @@ pub trait NodeConnection: R2D2Connection + LoadConnection + MigrationConnection 
     /// What the driver says.
     fn server(&mut self) -> QueryResult<ServerInfo>;
 
+    /// Asks the session whether it reads texts by its backend's default settings; answers what differs and
+    /// what is to be done. Asked on shards with sharded tables only.
+    ///
+    /// # Errors
+    ///
+    /// What the driver says.
+    fn unfit_settings(&mut self) -> QueryResult<Option<String>>;
+
     /// Reads `diesel_sharded_identity`; no rows where there is no such table.
     ///
     /// # Errors

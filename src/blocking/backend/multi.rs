@@ -71,6 +71,14 @@ macro_rules! sharded_multi_connection {
                 }
             }
 
+            fn unfit_settings(
+                &mut self,
+            ) -> ::diesel::QueryResult<::core::option::Option<::std::string::String>> {
+                match self {
+                    $($(#[$cfg])* Self::$variant(conn) => $crate::blocking::NodeConnection::unfit_settings(conn),)+
+                }
+            }
+
             fn scan_keys(
                 &mut self,
                 sql: &str,

@@ -6,9 +6,10 @@ use diesel::connection::{
 };
 use diesel::mysql::{Mysql, MysqlQueryBuilder};
 use diesel::query_builder::QueryFragment;
-use diesel::{ConnectionResult, MysqlConnection, QueryResult};
+use diesel::{ConnectionResult, MysqlConnection, QueryResult, RunQueryDsl};
 
 use super::{NodeConnection, ServerInfo};
+use crate::driver::text_settings::{ASK_MYSQL, Settings};
 use crate::driver::verify::ScannedKey;
 use crate::driver::{BindValue, IdentityRow, QueryText, TransactionProbe, binds};
 use crate::topology::UrlKind;
@@ -42,6 +43,11 @@ impl NodeConnection for MysqlConnection {
 
     fn server(&mut self) -> QueryResult<ServerInfo> {
         super::server::mysql::server(self)
+    }
+
+    fn unfit_settings(&mut self) -> QueryResult<Option<String>> {
+        let said: Vec<Settings> = diesel::sql_query(ASK_MYSQL).load(self)?;
+        Ok(said.iter().find_map(Settings::mysql_problem))
     }
 
     fn scan_keys(

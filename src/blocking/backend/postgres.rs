@@ -7,9 +7,10 @@ use diesel::pg::{Pg, PgQueryBuilder};
 use diesel::query_builder::{AstPass, QueryFragment, QueryId};
 use diesel::serialize::{self, Output, ToSql};
 use diesel::sql_types::Text;
-use diesel::{ConnectionResult, PgConnection, QueryResult};
+use diesel::{ConnectionResult, PgConnection, QueryResult, RunQueryDsl};
 
 use super::{NodeConnection, ServerInfo};
+use crate::driver::text_settings::{ASK_POSTGRES, Settings};
 use crate::driver::verify::ScannedKey;
 use crate::driver::{BindValue, IdentityRow, QueryText, TransactionProbe, binds, probe, session};
 use crate::topology::UrlKind;
@@ -38,6 +39,11 @@ impl NodeConnection for PgConnection {
 
     fn server(&mut self) -> QueryResult<ServerInfo> {
         super::server::postgres::server(self)
+    }
+
+    fn unfit_settings(&mut self) -> QueryResult<Option<String>> {
+        let said: Vec<Settings> = diesel::sql_query(ASK_POSTGRES).load(self)?;
+        Ok(said.iter().find_map(Settings::postgres_problem))
     }
 
     fn scan_keys(

@@ -48,6 +48,11 @@ impl NodeConnection for SqliteConnection {
         })
     }
 
+    /// There is none that changes it.
+    fn unfit_settings(&mut self) -> QueryResult<Option<String>> {
+        Ok(None)
+    }
+
     fn scan_keys(
         &mut self,
         sql: &str,

@@ -114,6 +114,10 @@ impl<C: NodeConnection> Shared<C> {
             let rows = slot.muted(NodeConnection::read_identity).map_err(failed)?;
             self.state.verify(&rows)?;
         }
+        if self.state.has_tables() {
+            let unfit = slot.unfit_settings().map_err(failed)?;
+            self.state.reads_as_we_do(unfit)?;
+        }
         if self.options.test_transactions {
             slot.conn.begin_test_transaction().map_err(failed)?;
         }

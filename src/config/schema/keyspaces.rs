@@ -7,7 +7,7 @@ use super::algorithm::algorithm;
 use super::no_hint;
 use crate::algorithm::{Normalize, RuleSpec};
 use crate::key::{CompositeType, KeyType};
-use crate::topology::{KeyspaceConfig, TableConfig, key_of};
+use crate::topology::{KeyspaceConfig, MAX_PARTS, TableConfig, key_of};
 
 const KEYSPACE: &[&str] = &[
     "shards",
@@ -116,7 +116,8 @@ fn tables(reader: &mut Reader<'_>, keyspace: Table<'_>) -> (Vec<(String, TableCo
             );
         }
         let key_column = reader.text(table, "key_column");
-        let count = reader.number(table, "count").unwrap_or(1);
+        let expected = format!("a table has 1 to {MAX_PARTS} parts on each shard");
+        let count = reader.number_or(table, "count", &expected).unwrap_or(1);
         if let Some(key_column) = key_column {
             let by_rule = reader.boolean(table, "by_rule").unwrap_or(false);
             if by_rule && dict.contains_key("count") {

@@ -339,3 +339,15 @@ fn a_yaml_text_is_one_document_without_surprises() {
             .contains("too large")
     );
 }
+
+#[test]
+fn a_count_of_parts_that_is_none_is_told_what_it_may_be() {
+    for count in ["-1", "0", "65537"] {
+        expect(
+            toml(&format!(
+                "[shards.a]\nurl = 'a.db'\n[keyspaces.k]\nshards = ['a']\nalgorithm = {{ kind = 'modulo', count = 1 }}\ntables = {{ t = {{ key_column = 'id', count = {count} }} }}"
+            )),
+            &[&["keyspaces.k.tables.t.count", "1 to 65536 parts"]],
+        );
+    }
+}

@@ -21,6 +21,7 @@ pub(super) use progress::{Attempt, Progress, now};
 use super::AnyConnection;
 use super::report::{Failure, FailureKind};
 use crate::blocking::{NodeConnection, TransactionProbe, connect_once, wal};
+use crate::error::UnavailableCause;
 use crate::replica::statement_failure;
 use crate::topology::{NodeSpec, UrlKind};
 
@@ -53,6 +54,26 @@ impl Session {
                 format!("the database is unavailable: {cause}"),
             )
             .said(text)),
+        }
+    }
+
+    /// Refuses a session that reads texts otherwise than they were read when they were made for each part
+    /// of a table.
+    pub(super) fn read_as_we_do(&mut self) -> Result<(), Failure> {
+        let unfit = self.conn.unfit_settings().map_err(|error| {
+            let what = "the settings of the session could not be read";
+            Failure::new(self.kind_of(&error), what).said(error.to_string())
+        })?;
+        match unfit {
+            None => Ok(()),
+            Some(problem) => Err(Failure::new(
+                FailureKind::Unreachable,
+                format!(
+                    "the database is unavailable: {}",
+                    UnavailableCause::Settings
+                ),
+            )
+            .said(problem)),
         }
     }
 

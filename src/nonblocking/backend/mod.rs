@@ -147,6 +147,14 @@ pub trait AsyncNodeConnection: AsyncConnection + 'static {
     /// What the driver says; the connection is closed then too.
     fn reset_session(&mut self, dirty: bool) -> impl Future<Output = QueryResult<bool>> + Send;
 
+    /// Asks the session whether it reads texts by its backend's default settings; answers what differs and
+    /// what is to be done. Asked on shards with sharded tables only.
+    ///
+    /// # Errors
+    ///
+    /// What the driver says.
+    fn unfit_settings(&mut self) -> impl Future<Output = QueryResult<Option<String>>> + Send;
+
     /// Reads `diesel_sharded_identity`; no rows where there is no such table.
     ///
     /// # Errors

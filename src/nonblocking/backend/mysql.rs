@@ -2,11 +2,12 @@ use diesel::mysql::Mysql;
 use diesel::query_builder::QueryFragment;
 use diesel::{ConnectionResult, QueryResult};
 use diesel_async::{
-    AnsiTransactionManager, AsyncConnection, AsyncMysqlConnection, SimpleAsyncConnection,
-    TransactionManager,
+    AnsiTransactionManager, AsyncConnection, AsyncMysqlConnection, RunQueryDsl,
+    SimpleAsyncConnection, TransactionManager,
 };
 
 use super::AsyncNodeConnection;
+use crate::driver::text_settings::{ASK_MYSQL, Settings};
 use crate::driver::{BindValue, IdentityRow, QueryText, TransactionProbe, binds, session};
 use crate::topology::{DatabaseUrl, UrlKind};
 
@@ -61,6 +62,11 @@ impl AsyncNodeConnection for AsyncMysqlConnection {
         }
         self.batch_execute("DO RELEASE_ALL_LOCKS()").await?;
         Ok(true)
+    }
+
+    async fn unfit_settings(&mut self) -> QueryResult<Option<String>> {
+        let said: Vec<Settings> = diesel::sql_query(ASK_MYSQL).load(self).await?;
+        Ok(said.iter().find_map(Settings::mysql_problem))
     }
 
     async fn read_identity(&mut self) -> QueryResult<Vec<IdentityRow>> {

@@ -6,11 +6,12 @@ use diesel::query_builder::QueryFragment;
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use diesel::{ConnectionResult, QueryResult};
 use diesel_async::{
-    AnsiTransactionManager, AsyncConnection, AsyncPgConnection, SimpleAsyncConnection,
+    AnsiTransactionManager, AsyncConnection, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection,
     TransactionManager,
 };
 
 use super::{AsyncNodeConnection, CommitRefused};
+use crate::driver::text_settings::{ASK_POSTGRES, Settings};
 use crate::driver::{
     BindValue, IdentityRow, QueryText, TransactionProbe, believed_depth, binds, session,
 };
@@ -115,6 +116,11 @@ impl AsyncNodeConnection for AsyncPgConnection {
     async fn reset_session(&mut self, _: bool) -> QueryResult<bool> {
         self.batch_execute(session::RESET_POSTGRES).await?;
         Ok(true)
+    }
+
+    async fn unfit_settings(&mut self) -> QueryResult<Option<String>> {
+        let said: Vec<Settings> = diesel::sql_query(ASK_POSTGRES).load(self).await?;
+        Ok(said.iter().find_map(Settings::postgres_problem))
     }
 
     async fn read_identity(&mut self) -> QueryResult<Vec<IdentityRow>> {

@@ -96,6 +96,11 @@ impl AsyncNodeConnection for SyncConnectionWrapper<SqliteConnection> {
         Ok(!dirty)
     }
 
+    /// There is none that changes it.
+    async fn unfit_settings(&mut self) -> QueryResult<Option<String>> {
+        Ok(None)
+    }
+
     async fn read_identity(&mut self) -> QueryResult<Vec<IdentityRow>> {
         super::identity::sqlite::read(self).await
     }

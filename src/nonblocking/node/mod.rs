@@ -408,7 +408,7 @@ async fn before<T>(
 }
 
 fn is_outage(error: &Error) -> bool {
-    matches!(error, Error::Unavailable { .. })
+    matches!(error, Error::Unavailable { cause, .. } if *cause != UnavailableCause::Settings)
 }
 
 #[cold]

@@ -184,6 +184,10 @@ impl<C: AsyncNodeConnection> Shared<C> {
             let rows = slot.read_identity().await.map_err(failed)?;
             self.state.verify(&rows)?;
         }
+        if self.state.has_tables() {
+            let unfit = slot.unfit_settings().await.map_err(failed)?;
+            self.state.reads_as_we_do(unfit)?;
+        }
         if self.options.test_transactions {
             slot.begin_test_transaction().await.map_err(failed)?;
         }

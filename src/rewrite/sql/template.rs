@@ -65,6 +65,8 @@ pub(crate) enum KeyUse {
     Insert,
     /// Into a row that is there: it must not leave its table.
     Update,
+    /// In a new row that takes the place of one that is there, which must be in the same table.
+    Replace,
 }
 
 /// What is written in the place of a value.
@@ -118,6 +120,16 @@ impl Template {
             #[cfg(feature = "migrations")]
             elsewhere: None,
         }
+    }
+
+    /// The same, of a `REPLACE` and nothing else: the rows that it writes are new ones.
+    pub(crate) fn replacing(mut self) -> Self {
+        for key in &mut self.keys {
+            if key.in_ == KeyUse::Update {
+                key.in_ = KeyUse::Replace;
+            }
+        }
+        self
     }
 
     /// The same with the columns that the database numbers.

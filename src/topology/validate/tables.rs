@@ -12,7 +12,7 @@ use crate::rewrite::Pattern;
 pub(super) const MAX_IDENTIFIER: usize = 63;
 
 /// More parts than this on one shard are a slip.
-const MAX_PARTS: u32 = 1 << 16;
+pub(crate) const MAX_PARTS: u32 = 1 << 16;
 
 /// A table of some keyspace, with its place in the description.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use diesel_sharded::RollbackReason;
 use tokio::sync::Barrier;
 
 use super::{Fleet, insert, manager};
-use crate::nonblocking::{reason, spawned};
+use crate::nonblocking::{polled, reason, spawned};
 
 #[test]
 fn a_deadlock_is_never_half_a_commit() {
@@ -51,4 +51,21 @@ fn a_deadlock_is_never_half_a_commit() {
     let rows = fleet.rows("a");
     assert_eq!(rows.len(), 3, "{rows:?}");
     fleet.assert_nothing_open("a");
+}
+
+/// What is told is true where no transaction was open.
+#[test]
+fn a_dropped_statement_outside_of_transactions_is_told_as_what_it_is() {
+    let fleet = Fleet::new(&["a"]);
+    let shards = manager(&fleet, 1);
+    spawned(async move {
+        let shards = shards.await;
+        let mut conn = shards.get_on("a").await.unwrap();
+        assert_eq!(polled(1, conn.batch_execute("SELECT SLEEP(1)")).await, None);
+        let error = conn.batch_execute("SELECT 1").await.unwrap_err();
+        assert_eq!(reason(&error), RollbackReason::Cancelled);
+        let said = error.to_string();
+        assert!(said.contains("(if one was open)"), "{said}");
+        assert!(said.contains("check out another connection"), "{said}");
+    });
 }

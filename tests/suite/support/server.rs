@@ -141,6 +141,14 @@ macro_rules! fleet {
             Conn::establish(url)
         }
 
+        /// The same with statements that are sent first.
+        pub(crate) fn opened(url: &str, settings: &str) -> ConnectionResult<Conn> {
+            let mut conn = Conn::establish(url)?;
+            conn.batch_execute(settings)
+                .map_err(diesel::ConnectionError::CouldntSetupConfiguration)?;
+            Ok(conn)
+        }
+
         fn admin(database: &Database) -> Conn {
             direct(&database.admin)
         }

@@ -165,3 +165,28 @@ fn a_conflict_names_the_constraint_of_its_table() {
             .unwrap();
     }
 }
+
+/// By the database's own default, and not by anything that this process sends.
+#[test]
+fn a_database_where_backslashes_escape_is_refused() {
+    use diesel_sharded::UnavailableCause;
+
+    let (fleet, shards) = world();
+    let set = |value: &str| {
+        let text = format!(
+            "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET standard_conforming_strings = {value}', current_database()); END $$"
+        );
+        fleet.direct("a").batch_execute(&text).unwrap();
+    };
+    set("off");
+    for _ in 0..2 {
+        let error = shards.get_on("a").expect_err("the default is off");
+        assert!(
+            matches!(&error, Error::Unavailable { cause: UnavailableCause::Settings, source: Some(source), .. }
+                if source.to_string().contains("ALTER ROLE .. SET standard_conforming_strings = on")),
+            "{error:?}"
+        );
+    }
+    set("on");
+    shards.get_on("a").unwrap().batch_execute("SELECT 1").unwrap();
+}

@@ -125,9 +125,9 @@ pub(crate) fn key(shard: &str, spread: i64) -> i64 {
 }
 
 #[derive(QueryableByName)]
-struct Id {
+pub(crate) struct Id {
     #[diesel(sql_type = diesel::sql_types::BigInt)]
-    id: i64,
+    pub(crate) id: i64,
 }
 
 pub(crate) fn ids_of(conn: &mut Conn, table: &str) -> Vec<i64> {

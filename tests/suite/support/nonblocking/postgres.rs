@@ -1,6 +1,6 @@
 //! PostgreSQL, over tokio-postgres.
 
-use diesel_async::{AsyncConnection as _, AsyncPgConnection};
+use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
 use diesel_sharded::nonblocking as native;
 
 pub(crate) use crate::support::postgres::session;
@@ -71,4 +71,12 @@ impl PgTransactionBuilder<'_> {
             async move { builder.run(body).await }
         })
     }
+}
+
+/// The same with statements that are sent first.
+pub(crate) fn opened(url: &str, settings: &str) -> ConnectionResult<AsyncPgConnection> {
+    let mut conn = open(url)?;
+    nonblocking::wait(conn.batch_execute(settings))
+        .map_err(diesel::ConnectionError::CouldntSetupConfiguration)?;
+    Ok(conn)
 }

@@ -155,6 +155,8 @@ fn lines(
                 .into_iter()
                 .map(|table| {
                     let named = match table.pattern.as_str() {
+                        // Not split, but called as its only part all the same.
+                        "{name}_{table}" if table.count == 1 => format!(" as {}_0", table.name),
                         "{name}" | "{name}_{table}" => String::new(),
                         pattern => format!(" as {pattern}"),
                     };

@@ -4,7 +4,7 @@ use clap::Subcommand;
 use diesel_sharded::migrate::{Action, PartState, Report, Retire, ShardTables, TablesReport};
 use serde::Serialize;
 
-use super::migration::{FleetArgs, Progress, load, reading};
+use super::migration::{FleetArgs, Progress, load, load_without_migrations, reading};
 use super::report::failure_lines;
 use crate::context::Context;
 use crate::exit::Exit;
@@ -130,7 +130,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> CommandResult {
 }
 
 fn list(args: &ListArgs, context: &Context) -> CommandResult {
-    let (_, topology, migrator) = load(context)?;
+    let (topology, migrator) = load_without_migrations(context)?;
     let mut report = migrator.tables(&reading(&args.selection, &topology)?)?;
     if let Some(wanted) = &args.table {
         let mut known: Vec<String> = Vec::new();

@@ -156,6 +156,20 @@ fn default_folder(config: &Config, topology: &Topology) -> Result<Option<PathBuf
     Ok(Some(DieselToml::of(config)?.migrations()))
 }
 
+/// The migrator of a configuration for a command that needs no migrations: there it has none where the configuration
+/// names none.
+pub(crate) fn load_without_migrations(context: &Context) -> Result<(Topology, Migrator), Failure> {
+    let config = context.config()?;
+    let topology = config.topology()?;
+    match default_folder(&config, &topology)? {
+        Some(folder) if !folder.is_dir() => {
+            let migrator = Migrator::builder(&topology).build()?;
+            Ok((topology, migrator))
+        }
+        _ => migrator(&config),
+    }
+}
+
 /// The migrator of a configuration.
 pub(crate) fn migrator(config: &Config) -> Result<(Topology, Migrator), Failure> {
     let topology = config.topology()?;

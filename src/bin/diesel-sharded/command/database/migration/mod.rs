@@ -18,7 +18,7 @@ use crate::context::Context;
 use crate::failure::CommandResult;
 
 pub(crate) use fleet::{DefaultFolder, check};
-pub(super) use fleet::{FleetArgs, load, migrator, reading};
+pub(super) use fleet::{FleetArgs, load, load_without_migrations, migrator, reading};
 pub(super) use print_schema::{Args as PrintSchemaArgs, run as print_schema};
 pub(super) use progress::Progress;
 

@@ -1,0 +1,622 @@
+//! The settings of a session that decide how its server reads a text.
+//!
+//! Texts are read as the servers read them by default: to PostgreSQL a backslash in a plain literal is a
+//! backslash, to MySQL it is an escape, and `".."` is a literal there. A session can be told otherwise, and
+//! then a name hides in what is taken for a literal. So a text that tells it so is refused, and a session is
+//! asked before the tables of its shard are used.
+//!
+//! It is a reading of words, not a parser: what is doubtful counts as a change.
+
+use std::ops::Range;
+
+use crate::error::{Error, UnavailableCause};
+use crate::name::{Role, ShardName};
+use crate::rewrite::{Dialect, contains_ignoring_case};
+
+const POSTGRES_NAME: &str = "standard_conforming_strings";
+const MYSQL_NAME: &str = "sql_mode";
+
+/// Modes of MySQL and MariaDB that change what a literal is, or that have one which does.
+const CHANGING_MODES: [&str; 8] = [
+    "ansi_quotes",
+    "no_backslash_escapes",
+    "ansi",
+    "oracle",
+    "mssql",
+    "db2",
+    "maxdb",
+    "postgresql",
+];
+
+/// Asks a PostgreSQL session. What `RESET` would make of it counts too.
+#[cfg(any(feature = "postgres", feature = "async-postgres"))]
+pub(crate) const ASK_POSTGRES: &str = "SELECT setting AS one, coalesce(reset_val, setting) AS other \
+     FROM pg_settings WHERE name = 'standard_conforming_strings'";
+
+/// Asks a MySQL session.
+#[cfg(any(feature = "mysql", feature = "async-mysql"))]
+pub(crate) const ASK_MYSQL: &str = "SELECT CAST(@@SESSION.sql_mode AS CHAR) AS one, \
+     CAST(@@GLOBAL.lower_case_table_names AS CHAR) AS other";
+
+/// What a session says of its settings.
+#[cfg(any(
+    feature = "postgres",
+    feature = "async-postgres",
+    feature = "mysql",
+    feature = "async-mysql"
+))]
+#[derive(diesel::QueryableByName)]
+pub(crate) struct Settings {
+    #[diesel(sql_type = diesel::sql_types::Text)]
+    one: String,
+    #[diesel(sql_type = diesel::sql_types::Text)]
+    other: String,
+}
+
+#[cfg(any(
+    feature = "postgres",
+    feature = "async-postgres",
+    feature = "mysql",
+    feature = "async-mysql"
+))]
+impl Settings {
+    /// Why statements over sharded tables cannot be sent to this PostgreSQL session, and what to do.
+    #[cfg(any(feature = "postgres", feature = "async-postgres"))]
+    pub(crate) fn postgres_problem(&self) -> Option<String> {
+        let is_on = |value: &str| value.eq_ignore_ascii_case("on");
+        let found = match (is_on(&self.one), is_on(&self.other)) {
+            (true, true) => return None,
+            (false, _) => "is off in the session",
+            (true, false) => "is on in the session, but RESET would turn it off",
+        };
+        Some(format!(
+            "{POSTGRES_NAME} {found}: turn it on for the role, the database or the server (ALTER ROLE .. SET {POSTGRES_NAME} = on), or in the url (options=-c {POSTGRES_NAME}=on)"
+        ))
+    }
+
+    /// Why statements over sharded tables cannot be sent to this MySQL session, and what to do.
+    #[cfg(any(feature = "mysql", feature = "async-mysql"))]
+    pub(crate) fn mysql_problem(&self) -> Option<String> {
+        let changing = self.one.split(',').find(|mode| is_changing(mode.trim()));
+        if let Some(mode) = changing {
+            return Some(format!(
+                "{MYSQL_NAME} has {mode} in the session: take it out of the server's {MYSQL_NAME}, or set {MYSQL_NAME} without it as connections are made (`connect_with`)"
+            ));
+        }
+        (self.other != "0").then(|| {
+            format!(
+                "lower_case_table_names is {} on the server, which then takes ORDERS for orders: a server with 0 is needed",
+                self.other
+            )
+        })
+    }
+}
+
+/// What the user of a session is told that does not read texts as we do.
+#[cold]
+pub(crate) fn unfit(shard: ShardName, role: Role, problem: String) -> Error {
+    Error::Unavailable {
+        shard,
+        role,
+        cause: UnavailableCause::Settings,
+        source: Some(problem.into()),
+    }
+}
+
+/// Why a text is refused that would make the server read later texts otherwise than they are read here.
+pub(crate) fn refusal(dialect: Dialect, text: &str) -> Option<&'static str> {
+    let reason = match dialect {
+        Dialect::Sqlite => return None,
+        Dialect::Postgres => {
+            "it sets standard_conforming_strings to off, or to something that cannot be told from the text, and the server would read literals of later statements otherwise than they are read here; leave it on where a shard has sharded tables"
+        }
+        Dialect::Mysql => {
+            "it sets sql_mode to a value with ANSI_QUOTES or NO_BACKSLASH_ESCAPES, or to something that cannot be told from the text, and the server would read later statements otherwise than they are read here; write the modes as one literal without these"
+        }
+    };
+    changes_reading(dialect, text).then_some(reason)
+}
+
+fn changes_reading(dialect: Dialect, text: &str) -> bool {
+    let name = match dialect {
+        Dialect::Sqlite => return false,
+        Dialect::Postgres => POSTGRES_NAME,
+        Dialect::Mysql => MYSQL_NAME,
+    };
+    // Nearly every text ends here.
+    contains_ignoring_case(text.as_bytes(), name.as_bytes())
+        && Words::cut(dialect, text)
+            .split(|token| token.is(";"))
+            .any(|statement| Statement(statement).changes_reading(dialect, name))
+}
+
+fn is_changing(mode: &str) -> bool {
+    CHANGING_MODES
+        .iter()
+        .any(|changing| mode.eq_ignore_ascii_case(changing))
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Kind {
+    /// A name, a word of the language or a number.
+    Word,
+    /// A text, without its quotes.
+    Literal,
+    /// One other character.
+    Mark,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Token<'t> {
+    kind: Kind,
+    text: &'t str,
+}
+
+impl Token<'_> {
+    /// Whether it is this word or mark.
+    fn is(&self, text: &str) -> bool {
+        self.kind != Kind::Literal && self.text.eq_ignore_ascii_case(text)
+    }
+}
+
+/// The tokens between two semicolons.
+struct Statement<'s, 't>(&'s [Token<'t>]);
+
+impl<'t> Statement<'_, 't> {
+    fn changes_reading(&self, dialect: Dialect, name: &str) -> bool {
+        (0..self.0.len()).any(|at| match (dialect, self.0[at].kind) {
+            (_, Kind::Mark) => false,
+            (_, Kind::Literal)
+                if self.runs_texts() && changes_reading(dialect, self.0[at].text) =>
+            {
+                true
+            }
+            (Dialect::Postgres, Kind::Literal) => {
+                self.0[at].text.eq_ignore_ascii_case(name) && self.is_changed_by_function(at)
+            }
+            (_, Kind::Literal) => false,
+            (Dialect::Postgres, Kind::Word) => self.0[at].is(name) && self.is_turned_off(at),
+            (_, Kind::Word) => self.0[at].is(name) && self.is_given_modes(at),
+        })
+    }
+
+    fn is(&self, at: Option<usize>, text: &str) -> bool {
+        at.and_then(|at| self.0.get(at))
+            .is_some_and(|token| token.is(text))
+    }
+
+    fn starts_with(&self, words: &[&str]) -> bool {
+        words.iter().any(|word| self.is(Some(0), word))
+    }
+
+    fn has(&self, word: &str) -> bool {
+        self.0.iter().any(|token| token.is(word))
+    }
+
+    /// Whether a literal in it may be code.
+    fn runs_texts(&self) -> bool {
+        self.starts_with(&["do", "create", "alter", "prepare", "execute", "begin"])
+    }
+
+    /// Whether what it sets are columns.
+    fn sets_columns(&self) -> bool {
+        self.starts_with(&["update", "insert", "replace", "load", "with"])
+    }
+
+    /// `SET standard_conforming_strings = ..`, also as a part of `ALTER ROLE` and others.
+    fn is_turned_off(&self, at: usize) -> bool {
+        let before = at.checked_sub(1);
+        let scope = ["session", "local"]
+            .iter()
+            .any(|scope| self.is(before, scope));
+        let set = if scope { at.checked_sub(2) } else { before };
+        if !self.is(set, "set") || self.sets_columns() {
+            return false;
+        }
+        let given = self.is(Some(at + 1), "=") || self.is(Some(at + 1), "to");
+        // `FROM CURRENT` is what it is.
+        given && !self.is_on(at + 2)
+    }
+
+    /// Whether PostgreSQL takes the value for `on`, or for what the session has by default.
+    fn is_on(&self, at: usize) -> bool {
+        const ON: [&str; 10] = [
+            "on", "true", "tru", "tr", "t", "yes", "ye", "y", "1", "default",
+        ];
+        self.0
+            .get(at)
+            .is_some_and(|value| ON.iter().any(|on| value.text.eq_ignore_ascii_case(on)))
+    }
+
+    /// Of a literal that is the setting's name: `set_config('..', ..)`, or the view that can be written to.
+    fn is_changed_by_function(&self, at: usize) -> bool {
+        let called = |name| self.is(at.checked_sub(1), "(") && self.is(at.checked_sub(2), name);
+        if called("current_setting") {
+            return false;
+        }
+        if called("set_config") {
+            let ends = self.is(Some(at + 3), ",") || self.is(Some(at + 3), ")");
+            return !(self.is(Some(at + 1), ",") && self.is_on(at + 2) && ends);
+        }
+        self.has("set_config") || (self.has("update") && self.has("pg_settings"))
+    }
+
+    /// `SET sql_mode = ..` in any of its forms.
+    fn is_given_modes(&self, at: usize) -> bool {
+        let value = match (self.is(Some(at + 1), "="), self.is(Some(at + 2), "=")) {
+            (true, _) => at + 2,
+            (false, true) if self.is(Some(at + 1), ":") => at + 3,
+            _ => return false,
+        };
+        let is_at = |back: usize| self.is(at.checked_sub(back), "@");
+        if is_at(1) && !is_at(2) {
+            // A variable of the user's that is called so.
+            return false;
+        }
+        let hint = self.is(at.checked_sub(1), "(") && self.is(at.checked_sub(2), "set_var");
+        let set = self.0[..at].iter().any(|token| token.is("set"));
+        if !hint && (!set || self.sets_columns()) {
+            return false;
+        }
+        let ends = match self.0.get(value + 1) {
+            None => true,
+            Some(next) => [",", "for", ")"].iter().any(|end| next.is(end)),
+        };
+        !(ends && self.are_harmless_modes(value))
+    }
+
+    fn are_harmless_modes(&self, at: usize) -> bool {
+        let Some(value) = self.0.get(at) else {
+            return false;
+        };
+        let word = match value.kind {
+            Kind::Mark => return false,
+            Kind::Literal => false,
+            // Within a routine it may be a variable.
+            Kind::Word if !self.starts_with(&["set", "select"]) => return false,
+            Kind::Word => true,
+        };
+        let is_harmless = |mode: &str| {
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+            // Modes have numbers too, and what the default is, the server alone knows.
+            let is_number = mode.starts_with(|first: char| first.is_ascii_digit());
+            let is_default = word && mode.eq_ignore_ascii_case("default");
+            mode.bytes().all(plain) && !(is_number || is_default || is_changing(mode))
+        };
+        value.text.split(',').all(|mode| is_harmless(mode.trim()))
+    }
+}
+
+/// Cuts a text into words, literals and marks.
+struct Words<'t> {
+    dialect: Dialect,
+    text: &'t str,
+    at: usize,
+    tokens: Vec<Token<'t>>,
+}
+
+impl<'t> Words<'t> {
+    fn cut(dialect: Dialect, text: &'t str) -> Vec<Token<'t>> {
+        let mut words = Self {
+            dialect,
+            text,
+            at: 0,
+            tokens: Vec::new(),
+        };
+        while words.at < text.len() {
+            words.step();
+        }
+        words.tokens
+    }
+
+    fn byte(&self, ahead: usize) -> u8 {
+        *self.text.as_bytes().get(self.at + ahead).unwrap_or(&0)
+    }
+
+    fn rest(&self) -> &'t str {
+        &self.text[self.at..]
+    }
+
+    fn add(&mut self, kind: Kind, range: Range<usize>) {
+        if let Some(text) = self.text.get(range) {
+            self.tokens.push(Token { kind, text });
+        }
+    }
+
+    fn step(&mut self) {
+        let mysql = self.dialect == Dialect::Mysql;
+        match self.byte(0) {
+            byte if byte.is_ascii_whitespace() || byte == 0 => self.at += 1,
+            b'-' if self.byte(1) == b'-' && (!mysql || self.byte(2) <= b' ') => self.skip_line(),
+            b'#' if mysql => self.skip_line(),
+            b'/' if self.byte(1) == b'*' => self.comment(),
+            // The end of a comment that is code.
+            b'*' if mysql && self.byte(1) == b'/' => self.at += 2,
+            b'\'' => {
+                let escapes = mysql || self.follows_e();
+                self.quoted(Kind::Literal, b'\'', escapes);
+            }
+            b'"' if mysql => self.quoted(Kind::Literal, b'"', true),
+            b'"' => self.quoted(Kind::Word, b'"', false),
+            b'`' => self.quoted(Kind::Word, b'`', false),
+            b'$' if !mysql => self.dollar(),
+            byte if is_word(byte) => {
+                let length = self
+                    .rest()
+                    .bytes()
+                    .take_while(|byte| is_word(*byte))
+                    .count();
+                self.add(Kind::Word, self.at..self.at + length);
+                self.at += length;
+            }
+            _ => {
+                self.add(Kind::Mark, self.at..self.at + 1);
+                self.at += 1;
+            }
+        }
+    }
+
+    /// Whether PostgreSQL's `E` stands right before.
+    fn follows_e(&self) -> bool {
+        let before = &self.text.as_bytes()[..self.at];
+        before
+            .last()
+            .is_some_and(|byte| byte.eq_ignore_ascii_case(&b'e'))
+            && self.tokens.last().is_some_and(|token| token.is("e"))
+    }
+
+    fn skip_line(&mut self) {
+        self.at += self.rest().find('\n').unwrap_or(self.rest().len());
+    }
+
+    fn comment(&mut self) {
+        let mysql = self.dialect == Dialect::Mysql;
+        // `/*!50000 ..` and `/*M!100000 ..` are code, and hints may set variables.
+        let open = ["/*!", "/*M!", "/*+"]
+            .iter()
+            .find(|open| mysql && self.rest().starts_with(**open));
+        if let Some(open) = open {
+            self.at += open.len();
+            self.at += self.rest().bytes().take_while(u8::is_ascii_digit).count();
+            return;
+        }
+        let mut depth = 0;
+        while self.at < self.text.len() {
+            match (self.byte(0), self.byte(1)) {
+                (b'/', b'*') if depth == 0 || !mysql => {
+                    depth += 1;
+                    self.at += 2;
+                }
+                (b'*', b'/') => {
+                    depth -= 1;
+                    self.at += 2;
+                    if depth == 0 {
+                        return;
+                    }
+                }
+                _ => self.at += 1,
+            }
+        }
+    }
+
+    fn quoted(&mut self, kind: Kind, quote: u8, escapes: bool) {
+        let start = self.at + 1;
+        let bytes = self.text.as_bytes();
+        let mut end = start;
+        while end < bytes.len() {
+            match bytes[end] {
+                b'\\' if escapes => end += 1,
+                byte if byte == quote && bytes.get(end + 1) == Some(&quote) => end += 1,
+                byte if byte == quote => break,
+                _ => {}
+            }
+            end += 1;
+        }
+        let end = end.min(bytes.len());
+        self.add(kind, start..end);
+        self.at = end + 1;
+    }
+
+    /// `$tag$ .. $tag$`, or the `$1` of a bind.
+    fn dollar(&mut self) {
+        let tag = &self.rest()[1..];
+        let length = tag
+            .bytes()
+            .take_while(|byte| is_word(*byte) && *byte != b'$')
+            .count();
+        let starts_with_digit = tag.starts_with(|first: char| first.is_ascii_digit());
+        if starts_with_digit || tag.as_bytes().get(length) != Some(&b'$') {
+            self.add(Kind::Mark, self.at..self.at + 1);
+            self.at += 1;
+            return;
+        }
+        let open = &self.rest()[..length + 2];
+        let start = self.at + open.len();
+        let inner = self.text[start..].find(open);
+        let end = inner.map_or(self.text.len(), |inner| start + inner);
+        self.add(Kind::Literal, start..end);
+        self.at = end + open.len();
+    }
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || !byte.is_ascii()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(dialect: Dialect, texts: &[&str]) {
+        for text in texts {
+            assert!(refusal(dialect, text).is_some(), "{text}");
+        }
+    }
+
+    fn sent(dialect: Dialect, texts: &[&str]) {
+        for text in texts {
+            assert_eq!(refusal(dialect, text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn plain_literals_of_postgres_stay_plain() {
+        refused(
+            Dialect::Postgres,
+            &[
+                "SET standard_conforming_strings = off",
+                "set Standard_Conforming_Strings to 'off'",
+                "SET LOCAL standard_conforming_strings=0",
+                "SET SESSION standard_conforming_strings TO false",
+                "SET \"standard_conforming_strings\" = of",
+                "SET standard_conforming_strings = E'o\\146f'",
+                "SET /* a */ standard_conforming_strings -- b\n = off",
+                "SELECT 1; SET standard_conforming_strings = off; SELECT 2",
+                "SELECT 'a;b', $x$ ' $x$; SET standard_conforming_strings = off",
+                "SELECT E'\\''; SET standard_conforming_strings = off; SELECT ''",
+                "ALTER ROLE app SET standard_conforming_strings = off",
+                "ALTER DATABASE shop SET standard_conforming_strings TO 'off'",
+                "ALTER ROLE app IN DATABASE shop SET standard_conforming_strings TO off",
+                "ALTER SYSTEM SET standard_conforming_strings = off",
+                "SELECT set_config('standard_conforming_strings', 'off', false)",
+                "SELECT pg_catalog.set_config ( 'Standard_conforming_strings' , $1, true)",
+                "SELECT set_config('standard_conforming_strings', 'o' || 'n', true)",
+                "SELECT set_config(new_value => 'off', setting_name => 'standard_conforming_strings', is_local => true)",
+                "UPDATE pg_settings SET setting = 'off' WHERE name = 'standard_conforming_strings'",
+                "DO $$ BEGIN SET standard_conforming_strings = off; END $$",
+                "DO $$ BEGIN EXECUTE 'SET standard_conforming_strings = off'; END $$",
+                "CREATE FUNCTION f() RETURNS int AS 'SELECT 1' LANGUAGE sql SET standard_conforming_strings = off",
+            ],
+        );
+        sent(
+            Dialect::Postgres,
+            &[
+                "SET standard_conforming_strings = on",
+                "SET standard_conforming_strings TO 'On'; SELECT 1",
+                "SET standard_conforming_strings TO DEFAULT",
+                "RESET standard_conforming_strings",
+                "RESET ALL",
+                "SHOW standard_conforming_strings",
+                "SELECT current_setting('standard_conforming_strings') = 'off'",
+                "SELECT set_config('standard_conforming_strings', 'on', false)",
+                "INSERT INTO notes VALUES ('SET standard_conforming_strings = off')",
+                "SELECT 1 -- SET standard_conforming_strings = off",
+                "/* /* */ SET standard_conforming_strings = off */ SELECT 1",
+                "SELECT * FROM pg_settings WHERE name = 'standard_conforming_strings'",
+                "UPDATE t SET standard_conforming_strings = false",
+                "SET search_path = off",
+                "SET sql_mode = 'ANSI'",
+            ],
+        );
+    }
+
+    #[test]
+    fn the_modes_of_mysql_leave_literals_alone() {
+        refused(
+            Dialect::Mysql,
+            &[
+                "SET sql_mode = 'ANSI_QUOTES'",
+                "set SQL_MODE := \"strict_trans_tables, no_backslash_escapes\"",
+                "SET SESSION sql_mode = ansi",
+                "SET GLOBAL sql_mode = 'ORACLE'",
+                "SET @@sql_mode='MSSQL'",
+                "SET @@session.sql_mode='DB2', autocommit = 1",
+                "SET autocommit = 1, @@GLOBAL.`sql_mode` = 'MAXDB'",
+                "SET PERSIST sql_mode = 'POSTGRESQL'",
+                "SET sql_mode = @old",
+                "SET sql_mode = @@GLOBAL.sql_mode",
+                "SET sql_mode = DEFAULT",
+                "SET sql_mode = 4",
+                "SET sql_mode = '4'",
+                "SET sql_mode = ?",
+                "SET sql_mode = 'A' 'NSI'",
+                "SET sql_mode = _utf8'ANSI'",
+                "SET sql_mode = x'414E5349'",
+                "SET sql_mode = 'ANSI\\_QUOTES'",
+                "SET sql_mode = CONCAT(@@sql_mode, ',STRICT_TRANS_TABLES')",
+                "SET sql_mode = 'ÁNSI'",
+                "SET STATEMENT sql_mode = 'ANSI' FOR SELECT 1",
+                "SELECT '\\''; SET sql_mode = 'ANSI'",
+                "SELECT 1;# a\nSET sql_mode = 'ANSI'",
+                "/*!50000 SET sql_mode = 'ANSI' */",
+                "/*M!100100 SET sql_mode = 'ANSI' */",
+                "SELECT /*+ SET_VAR(sql_mode = 'ANSI') */ 1",
+                "PREPARE s FROM 'SET sql_mode = ANSI'",
+                "EXECUTE IMMEDIATE \"SET sql_mode = 'ANSI'\"",
+                "CREATE PROCEDURE p(m TEXT) BEGIN SELECT 1; SET sql_mode = 'ANSI'; END",
+                "CREATE PROCEDURE p(m TEXT) SET sql_mode = m",
+            ],
+        );
+        sent(
+            Dialect::Mysql,
+            &[
+                "SET sql_mode = ''",
+                "SET sql_mode = 'STRICT_TRANS_TABLES, NO_ENGINE_SUBSTITUTION'",
+                "SET SESSION sql_mode = TRADITIONAL, autocommit = 1",
+                "SET @@session.sql_mode = 'PIPES_AS_CONCAT'; SELECT 1",
+                "SET STATEMENT sql_mode = 'STRICT_TRANS_TABLES' FOR SELECT 1",
+                "SELECT /*+ SET_VAR(sql_mode = 'STRICT_TRANS_TABLES') */ 1",
+                "SELECT @@sql_mode = 'ANSI'",
+                "SET @sql_mode = 'ANSI'",
+                "SHOW VARIABLES LIKE 'sql_mode'",
+                "SELECT 1 # SET sql_mode = 'ANSI'",
+                "SELECT 1 -- SET sql_mode = 'ANSI'",
+                "/* SET sql_mode = 'ANSI' */ SELECT 1",
+                "INSERT INTO notes VALUES ('it''s', \"SET sql_mode = 'ANSI'\")",
+                "UPDATE events SET sql_mode = 'ANSI' WHERE id = 1",
+                "SET standard_conforming_strings = off",
+            ],
+        );
+    }
+
+    #[test]
+    fn no_text_makes_it_stumble() {
+        for text in [
+            "SET sql_mode",
+            "SET sql_mode =",
+            "sql_mode '",
+            "sql_mode $",
+            "sql_mode $ä$",
+            "sql_mode /*",
+            "sql_mode \"",
+            "sql_mode '\\",
+            "standard_conforming_strings $a$ b",
+            "=sql_mode=",
+            "é sql_mode = ü",
+            "set_config('standard_conforming_strings'",
+            "standard_conforming_strings E'\\",
+        ] {
+            for dialect in [Dialect::Sqlite, Dialect::Postgres, Dialect::Mysql] {
+                let _ = refusal(dialect, text);
+            }
+        }
+    }
+
+    #[cfg(any(feature = "postgres", feature = "async-postgres"))]
+    #[test]
+    fn what_reset_would_make_of_it_counts() {
+        let settings = |one: &str, other: &str| Settings {
+            one: one.to_owned(),
+            other: other.to_owned(),
+        };
+        assert_eq!(settings("on", "on").postgres_problem(), None);
+        for (one, other) in [("off", "on"), ("off", "off"), ("on", "off")] {
+            assert!(settings(one, other).postgres_problem().is_some());
+        }
+    }
+
+    #[cfg(any(feature = "mysql", feature = "async-mysql"))]
+    #[test]
+    fn a_mode_with_quotes_and_a_server_blind_to_case_are_told() {
+        let problem = |one: &str, other: &str| {
+            let (one, other) = (one.to_owned(), other.to_owned());
+            Settings { one, other }.mysql_problem()
+        };
+        assert_eq!(problem("", "0"), None);
+        assert_eq!(problem("STRICT_TRANS_TABLES,NO_ZERO_DATE", "0"), None);
+        let quotes = problem("PIPES_AS_CONCAT,ANSI_QUOTES,ANSI", "0").unwrap_or_default();
+        assert!(quotes.contains("has ANSI_QUOTES"), "{quotes}");
+        let blind = problem("", "1").unwrap_or_default();
+        assert!(blind.contains("lower_case_table_names is 1"), "{blind}");
+    }
+}
