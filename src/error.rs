@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::name::{KeyspaceName, Role, ShardName, WorkloadName};
 
-pub use cause::{RollbackReason, UnavailableCause};
+pub use cause::{RollbackReason, TableMismatchCause, UnavailableCause};
 pub use config::{ConfigErrors, ConfigProblem};
 use display::{Covered, DidYouMean, Held, Millis, Names, OnShard};
 
@@ -266,6 +266,20 @@ pub enum Error {
         keyspace: KeyspaceName,
     },
 
+    /// The route in force means other tables of a keyspace than the statement was made for, or than those
+    /// of the key that the connection was checked out for. Nothing was sent.
+    #[error(
+        "the route in force means other tables of keyspace {keyspace} than a statement on shard {shard}: {cause}"
+    )]
+    TableMismatch {
+        /// The shard of the connection.
+        shard: ShardName,
+        /// The keyspace of the tables.
+        keyspace: KeyspaceName,
+        /// What does not go together, and what to do.
+        cause: TableMismatchCause,
+    },
+
     /// A statement names two sharded tables whose numbers do not move together. Nothing was sent.
     #[error(
         "{one} and {other} are not split alike (same keyspace, same count), so rows of one key are not in tables of one number: they cannot be named in one statement (shard {shard})"
@@ -444,6 +458,7 @@ impl Error {
             | Self::WrongTable { shard, .. }
             | Self::UnreadableShardKey { shard, .. }
             | Self::StaleRoute { shard, .. }
+            | Self::TableMismatch { shard, .. }
             | Self::UnboundTables { shard, .. }
             | Self::Unrewritable { shard, .. }
             | Self::ShardReadOnly { shard, .. }

@@ -80,7 +80,10 @@ pub use algorithm::{
 pub use config::{Config, ConfigLoader, Format};
 #[cfg(any(feature = "r2d2", feature = "bb8"))]
 pub use driver::Isolation;
-pub use error::{BoxError, ConfigErrors, ConfigProblem, Error, RollbackReason, UnavailableCause};
+pub use error::{
+    BoxError, ConfigErrors, ConfigProblem, Error, RollbackReason, TableMismatchCause,
+    UnavailableCause,
+};
 #[cfg(feature = "config")]
 pub use key::ParseKeyError;
 pub use key::{

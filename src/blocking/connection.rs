@@ -14,7 +14,7 @@ use super::manager::ShardedConnectionManager;
 use super::node::Lease;
 use super::slot::Slot;
 use crate::driver::{
-    Flags, Hooks, ShardedTmState, TransactionProbe, open_depth, panic_of_deref,
+    Denied, Flags, Hooks, OwnTables, ShardedTmState, TransactionProbe, open_depth, panic_of_deref,
     raw_under_table_route,
 };
 use crate::error::{Error, RollbackReason};
@@ -39,16 +39,19 @@ use crate::topology::{Topology, TopologyId, UrlKind};
 /// - a connection that was bound by the stack refuses to work while the topmost route names another
 ///   shard ([`Error::RouteMismatch`]); one that was asked for by name refuses only while a
 ///   transaction is open on it;
+/// - one that was asked for by key ([`Keyspace::get`](super::Keyspace::get)) refuses statements over sharded
+///   tables of its keyspace while a route entered since means others of them
+///   ([`Error::TableMismatch`]);
 /// - in a transaction that is gone, because the server or a hand-written `COMMIT` ended it, further
 ///   statements are refused ([`Error::RolledBack`]).
 ///
-/// Nothing is sent in either case.
+/// Nothing is sent in any of these cases.
 pub struct ShardedConnection<C: NodeConnection> {
     pub(super) topology: TopologyId,
     pub(super) lease: Option<Lease<C>>,
     pub(super) by_stack: bool,
     /// The tables of the key that it was asked for by.
-    pub(super) tables: Option<TableNumbers>,
+    pub(super) tables: Option<OwnTables>,
     /// This is the connection of the `transaction_on` that pins the scope.
     pub(super) owns_pin: bool,
     pub(super) tm: ShardedTmState,
@@ -146,7 +149,8 @@ impl<C: NodeConnection> ShardedConnection<C> {
     /// # Errors
     ///
     /// Those of a statement that may not run; see [the checks](Self#checks).
-    /// [`Error::Unrewritable`] under a route that means physical tables.
+    /// [`Error::Unrewritable`] under a route that means physical tables, and on a connection of a key;
+    /// [`Error::TableMismatch`] on such a one under a route to another key of its keyspace, entered since.
     pub fn inner(&mut self) -> QueryResult<&mut C> {
         Ok(self.raw()?)
     }
@@ -161,25 +165,28 @@ impl<C: NodeConnection> ShardedConnection<C> {
     #[inline]
     pub(super) fn ready_with_tables(&mut self) -> Result<Ready<'_, C>, Error> {
         // A bound connection outside of any transaction and any route: nothing can be wrong.
-        let mut numbers = self.tables;
+        let mut numbers = self.tables.as_ref().map(OwnTables::numbers);
         if self.lease.is_none() || self.tm.depth() > 0 || !stack::is_empty() {
-            let routed = self.make_ready()?;
-            numbers = numbers.or(routed);
+            numbers = self.make_ready()?;
         }
         match &mut self.lease {
             Some(lease) => {
                 let (slot, node) = lease.split();
                 Ok(Ready {
                     slot,
-                    numbers,
-                    topology: node.topology(),
+                    meant: Meant {
+                        numbers,
+                        topology: node.topology(),
+                        own: self.tables.as_ref(),
+                    },
                 })
             }
             None => unreachable!("binding answers an error or binds"),
         }
     }
 
-    /// Answers the table numbers of the route, where it is one to this connection's shard.
+    /// Answers the table numbers that are meant: the connection's own, as far as the route lets them, or
+    /// those of the route, where it is one to this connection's shard.
     fn make_ready(&mut self) -> Result<Option<TableNumbers>, Error> {
         if self.lease.is_none() {
             self.bind_for_statement()?;
@@ -188,7 +195,8 @@ impl<C: NodeConnection> ShardedConnection<C> {
             unreachable!("binding answers an error or binds");
         };
         let mut numbers = None;
-        if let Some(at) = stack::top(self.topology) {
+        let top = stack::top(self.topology);
+        if let Some(at) = top {
             let bound = lease.node().shard();
             if at.shard == bound {
                 numbers = at.tables;
@@ -200,6 +208,9 @@ impl<C: NodeConnection> ShardedConnection<C> {
                 telemetry::refused(&error);
                 return Err(error);
             }
+        }
+        if let Some(own) = &self.tables {
+            numbers = own.under(top);
         }
         if self.tm.depth() > 0
             && let Some(reason) = lost(&mut self.tm, lease.slot_mut())
@@ -248,9 +259,9 @@ impl<C: NodeConnection> ShardedConnection<C> {
     }
 
     fn raw(&mut self) -> Result<&mut C, Error> {
-        let Ready { slot, numbers, .. } = self.ready_with_tables()?;
-        if numbers.is_some() && slot.tables.is_needed() {
-            return Err(raw_under_table_route(slot.notes.shard));
+        let Ready { slot, meant } = self.ready_with_tables()?;
+        if slot.tables.is_needed() {
+            meant.check_raw(slot.notes.shard)?;
         }
         slot.notes.flags.set(Flags::DIRTY | Flags::UNPROBED);
         Ok(&mut slot.conn)
@@ -260,9 +271,41 @@ impl<C: NodeConnection> ShardedConnection<C> {
 /// A connection that a statement may run on.
 pub(super) struct Ready<'a, C: NodeConnection> {
     pub(super) slot: &'a mut Slot<C>,
-    /// The physical tables that are meant.
+    pub(super) meant: Meant<'a>,
+}
+
+/// The physical tables that a statement means.
+#[derive(Clone, Copy)]
+pub(super) struct Meant<'a> {
     pub(super) numbers: Option<TableNumbers>,
     pub(super) topology: &'a Topology,
+    /// Those of the connection, whatever the route makes of them.
+    own: Option<&'a OwnTables>,
+}
+
+impl Meant<'_> {
+    /// Why there are no numbers, where the route in force means other tables than the connection's own.
+    fn denied(&self) -> Option<Denied> {
+        self.own?.denied(stack::top(self.topology.id()))
+    }
+
+    /// The error of a statement that was made for these tables, with the reason why it has none.
+    #[cold]
+    pub(super) fn explain(&self, shard: ShardName, error: DieselError) -> DieselError {
+        match self.denied() {
+            Some(denied) => denied.explain(shard, error),
+            None => error,
+        }
+    }
+
+    /// Refuses the raw connection where physical tables are meant, or others than the connection's own.
+    fn check_raw(&self, shard: ShardName) -> Result<(), Error> {
+        if self.numbers.is_some() {
+            return Err(raw_under_table_route(shard));
+        }
+        self.denied()
+            .map_or(Ok(()), |denied| Err(denied.told(shard)))
+    }
 }
 
 fn status<C: NodeConnection>(slot: &mut Slot<C>) -> &mut TransactionManagerStatus {
@@ -300,9 +343,18 @@ impl<C: NodeConnection> Deref for ShardedConnection<C> {
         let watched = self.by_stack || self.tm.depth() > 0;
         let top = stack::top(self.topology);
         let bound = lease.node().shard();
-        let routed = top.filter(|at| at.shard == bound).and_then(|at| at.tables);
-        if self.tables.or(routed).is_some() && lease.slot().tables.is_needed() {
-            panic!("{}", panic_of_deref(&raw_under_table_route(bound)));
+        let meant = Meant {
+            numbers: match &self.tables {
+                Some(own) => own.under(top),
+                None => top.filter(|at| at.shard == bound).and_then(|at| at.tables),
+            },
+            topology: lease.node().topology(),
+            own: self.tables.as_ref(),
+        };
+        if lease.slot().tables.is_needed()
+            && let Err(error) = meant.check_raw(bound)
+        {
+            panic!("{}", panic_of_deref(&error));
         }
         if let (Some(at), true) = (top, watched)
             && at.shard != bound

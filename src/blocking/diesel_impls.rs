@@ -13,29 +13,26 @@ use diesel::result::Error as DieselError;
 use diesel::{ConnectionResult, QueryResult};
 
 use super::backend::NodeConnection;
-use super::connection::{Ready, ShardedConnection};
+use super::connection::{Meant, Ready, ShardedConnection};
 use super::manager::ShardedConnectionManager;
 use super::node::Threads;
 use super::slot::Slot;
 use super::transaction_manager::ShardedTm;
 use crate::driver::{Flags, Noter, Plan, ShardedTmState, TextEffect};
 use crate::error::Error;
-use crate::rewrite::TableNumbers;
 use crate::route::stack;
-use crate::topology::{Topology, UrlKind};
+use crate::topology::UrlKind;
 
 impl<C: NodeConnection> SimpleConnection for ShardedConnection<C> {
     fn batch_execute(&mut self, query: &str) -> QueryResult<()> {
         let in_transaction = self.tm.depth() > 0;
-        let Ready {
-            slot,
-            numbers,
-            topology,
-        } = self.ready_with_tables()?;
+        let Ready { slot, meant } = self.ready_with_tables()?;
         let plan = if slot.tables.is_needed() {
             let shard = slot.notes.shard;
-            let check = |check: &dyn Fn(&_) -> _| topology.with_current(check);
-            slot.tables.plan_text(shard, numbers, query, check)?
+            let check = |check: &dyn Fn(&_) -> _| meant.topology.with_current(check);
+            slot.tables
+                .plan_text(shard, meant.numbers, query, check)
+                .map_err(|error| meant.explain(shard, error))?
         } else {
             None
         };
@@ -104,14 +101,10 @@ impl<C: NodeConnection> Connection for ShardedConnection<C> {
         T: QueryFragment<Self::Backend> + QueryId,
     {
         let in_transaction = self.tm.depth() > 0;
-        let Ready {
-            slot,
-            numbers,
-            topology,
-        } = self.ready_with_tables()?;
+        let Ready { slot, meant } = self.ready_with_tables()?;
         before_statement(slot, source, in_transaction);
         if slot.tables.is_needed()
-            && let Some(plan) = plan(slot, topology, numbers, source)?
+            && let Some(plan) = plan(slot, meant, source)?
         {
             let (_scope, query) = plan.numbered(source);
             return slot
@@ -178,14 +171,10 @@ where
         Self::Backend: QueryMetadata<T::SqlType>,
     {
         let in_transaction = self.tm.depth() > 0;
-        let Ready {
-            slot,
-            numbers,
-            topology,
-        } = self.ready_with_tables()?;
+        let Ready { slot, meant } = self.ready_with_tables()?;
         before_statement(slot, &source, in_transaction);
         if slot.tables.is_needed() {
-            return load_rewritten::<B, C, T>(slot, topology, numbers, source);
+            return load_rewritten::<B, C, T>(slot, meant, source);
         }
         let (conn, noter) = slot.split();
         let rows = LoadConnection::<B>::load(conn, source);
@@ -198,8 +187,7 @@ where
 #[inline(never)]
 fn load_rewritten<'conn, 'query, B, C, T>(
     slot: &'conn mut Slot<C>,
-    topology: &Topology,
-    numbers: Option<TableNumbers>,
+    meant: Meant<'_>,
     source: T,
 ) -> QueryResult<ShardedCursor<'conn, <C as LoadConnection<B>>::Cursor<'conn, 'query>>>
 where
@@ -207,7 +195,7 @@ where
     T: Query + QueryFragment<C::Backend> + QueryId + 'query,
     C::Backend: QueryMetadata<T::SqlType>,
 {
-    let plan = plan(slot, topology, numbers, &source)?;
+    let plan = plan(slot, meant, &source)?;
     let (conn, noter) = slot.split();
     let rows = match plan {
         None => LoadConnection::<B>::load(conn, source),
@@ -255,12 +243,7 @@ where
 
 /// The text of a query for the tables of the route; `None`: the query is sent as it is.
 #[inline]
-fn plan<C, T>(
-    slot: &mut Slot<C>,
-    topology: &Topology,
-    numbers: Option<TableNumbers>,
-    query: &T,
-) -> QueryResult<Option<Plan>>
+fn plan<C, T>(slot: &mut Slot<C>, meant: Meant<'_>, query: &T) -> QueryResult<Option<Plan>>
 where
     C: NodeConnection,
     T: QueryFragment<C::Backend> + QueryId,
@@ -269,12 +252,13 @@ where
     let conn = &slot.conn;
     let plan = slot
         .tables
-        .plan(shard, T::query_id(), numbers, || conn.text_of(query))?;
+        .plan(shard, T::query_id(), meant.numbers, || conn.text_of(query))
+        .map_err(|error| meant.explain(shard, error))?;
     if let Some(plan) = &plan {
         plan.check_keys(
             shard,
-            numbers,
-            |check| topology.with_current(check),
+            meant.numbers,
+            |check| meant.topology.with_current(check),
             || slot.conn.binds_of(query),
         )?;
     }

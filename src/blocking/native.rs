@@ -119,12 +119,12 @@ mod postgres {
         /// Fails where what stands in the place of a table is a sharded one. It is known without a route: under one
         /// with tables nothing reaches the raw connection.
         fn refuse_sharded<F: QueryFragment<Pg>>(&mut self, table: &F) -> QueryResult<()> {
-            let Ready { slot, topology, .. } = self.ready_with_tables()?;
+            let Ready { slot, meant } = self.ready_with_tables()?;
             if slot.tables.is_needed() {
                 let mut text = PgQueryBuilder::new();
                 text.push_sql("SELECT * FROM ");
                 table.to_sql(&mut text, &Pg)?;
-                let check = |check: &dyn Fn(&_) -> _| topology.with_current(check);
+                let check = |check: &dyn Fn(&_) -> _| meant.topology.with_current(check);
                 let shard = slot.notes.shard;
                 slot.tables.plan_text(shard, None, &text.finish(), check)?;
             }

@@ -14,6 +14,7 @@ pub(crate) mod keyspace;
 pub(crate) mod node;
 pub(crate) mod node_set;
 mod notes;
+mod own_tables;
 mod probe;
 pub(crate) mod reload;
 mod retry;
@@ -38,6 +39,7 @@ pub(crate) use hooks::{Hook, Hooks, run_hooks};
 pub use identity::IdentityRow;
 pub use keyspace::GroupedByPlacement;
 pub(crate) use notes::{Flags, Noter, Notes};
+pub(crate) use own_tables::{Denied, OwnTables};
 pub use probe::TransactionProbe;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "async-sqlite"))]
 pub(crate) use probe::probe;

@@ -48,6 +48,31 @@ impl fmt::Display for RollbackReason {
     }
 }
 
+/// What means other tables than the route in force.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum TableMismatchCause {
+    /// The statement: the nonblocking driver makes it where it is called, and there another route was in
+    /// force than where its future was first polled.
+    Statement,
+    /// The connection: it was checked out for a key (`keyspace.get(&key)`), and a route to another key
+    /// was entered since.
+    Connection,
+}
+
+impl fmt::Display for TableMismatchCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Statement => {
+                "it was made under another route than the one it was first polled under, nothing was sent; make it within, `async { query.load(&mut conn).await }.with_route(route)`, and check out a handle of an outer pool there too"
+            }
+            Self::Connection => {
+                "its connection was checked out for another key (`keyspace.get(&key)`) than that of the route entered since, nothing was sent; check out within the route, or leave it"
+            }
+        })
+    }
+}
+
 /// Why a node could not be used, as an operator tells the cases apart.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Hash)]
 #[non_exhaustive]

@@ -9,11 +9,14 @@ use diesel::result::Error as DieselError;
 use diesel_async::TransactionManager;
 
 use super::backend::AsyncNodeConnection;
+use super::first_poll::MadeUnder;
 use super::manager::AsyncShardedConnectionManager;
 use super::node::Lease;
 use super::outer::again;
 use super::slot::Slot;
-use crate::driver::{Flags, Hooks, ShardedTmState, open_depth, raw_under_table_route};
+use crate::driver::{
+    Denied, Flags, Hooks, OwnTables, ShardedTmState, open_depth, raw_under_table_route,
+};
 use crate::error::{Error, RollbackReason};
 use crate::key::ToShardKey;
 use crate::name::{Role, ShardName};
@@ -36,11 +39,17 @@ use crate::topology::{Topology, TopologyId};
 /// - a connection that was bound by the stack refuses to work while the topmost route names another
 ///   shard ([`Error::RouteMismatch`]); one that was asked for by name refuses only while a
 ///   transaction is open on it;
+/// - one that was asked for by key ([`Keyspace::get`](super::Keyspace::get)) refuses statements over sharded
+///   tables of its keyspace while a route entered since means others of them
+///   ([`Error::TableMismatch`]);
 /// - in a transaction that is gone, because the server, a hand-written `COMMIT` or a cancelled future
 ///   ended it, further statements are refused ([`Error::RolledBack`]).
 ///
-/// Nothing is sent in either case. The look is taken where the statement is made (`.load(conn)`), not
-/// where its future is first polled.
+/// Nothing is sent in any of these cases. The look is taken where the statement is made (`.load(conn)`), and once
+/// more where its future is first polled: a route in force there that names another shard is
+/// [`Error::RouteMismatch`] as above, and one that means other sharded tables than those the statement was
+/// made for is [`Error::TableMismatch`]. So put the call into the future that has the route:
+/// `async { query.load(&mut conn).await }.with_route(route)`.
 ///
 /// # Cancellation
 ///
@@ -53,7 +62,7 @@ pub struct AsyncShardedConnection<C: AsyncNodeConnection> {
     pub(super) lease: Option<Lease<C>>,
     pub(super) by_stack: bool,
     /// The tables of the key that it was asked for by.
-    pub(super) tables: Option<TableNumbers>,
+    pub(super) tables: Option<OwnTables>,
     /// This is the connection of the `transaction_on` that pins the scope.
     pub(super) owns_pin: bool,
     pub(super) tm: ShardedTmState,
@@ -154,12 +163,13 @@ impl<C: AsyncNodeConnection> AsyncShardedConnection<C> {
     /// # Errors
     ///
     /// Those of a statement that may not run; see [the checks](Self#checks).
-    /// [`Error::Unrewritable`] under a route that means physical tables.
+    /// [`Error::Unrewritable`] under a route that means physical tables, and on a connection of a key;
+    /// [`Error::TableMismatch`] on such a one under a route to another key of its keyspace, entered since.
     pub fn inner(&mut self) -> QueryResult<&mut C> {
         let tables = self.table_route();
         let slot = self.ready()?;
-        if tables.numbers.is_some() && slot.rewriter().is_needed() {
-            return Err(raw_under_table_route(slot.notes.shard).into());
+        if slot.rewriter().is_needed() {
+            tables.check_raw(slot.notes.shard)?;
         }
         slot.notes.flags.set(Flags::DIRTY | Flags::UNPROBED);
         Ok(&mut slot.conn)
@@ -230,17 +240,45 @@ impl<C: AsyncNodeConnection> AsyncShardedConnection<C> {
 
     /// Which physical tables are meant.
     pub(super) fn table_route(&self) -> TableRoute {
-        let routed = || {
-            let at = stack::top(self.topology)?;
-            at.tables.filter(|_| Some(at.shard) == self.shard())
+        let top = stack::top(self.topology);
+        let numbers = match &self.tables {
+            Some(own) => own.under(top),
+            None => top.and_then(|at| at.tables.filter(|_| Some(at.shard) == self.shard())),
         };
-        let numbers = self.tables.or_else(routed);
         TableRoute {
             numbers,
+            denied: self.tables.as_ref().and_then(|own| own.denied(top)),
             topology: numbers
                 .and(self.lease.as_ref())
                 .map(|lease| lease.node().topology().clone()),
         }
+    }
+
+    /// What it takes to make a statement: its tables, what to look at again where it is first polled, and
+    /// where it goes, unless it may not run.
+    pub(super) fn start_statement(
+        &mut self,
+    ) -> (TableRoute, MadeUnder<'_>, Result<&mut Slot<C>, Error>) {
+        let tables = self.table_route();
+        let ready = self.ready().map(drop);
+        let watched = self.by_stack || self.tm.depth() > 0;
+        let (bound, own) = (self.shard(), self.tables.as_ref());
+        let under = MadeUnder::new(self.topology, bound, watched, own, tables.numbers);
+        let slot = ready.map(|()| match &mut self.lease {
+            Some(lease) => lease.slot_mut(),
+            None => unreachable!("a ready connection is bound"),
+        });
+        (tables, under, slot)
+    }
+
+    /// [`start_statement`](Self::start_statement) for a shared connection.
+    #[cfg(feature = "async-postgres")]
+    pub(super) fn start_shared(&self) -> (TableRoute, MadeUnder<'_>, Result<&Slot<C>, Error>) {
+        let tables = self.table_route();
+        let watched = self.by_stack || self.tm.depth() > 0;
+        let (bound, own) = (self.shard(), self.tables.as_ref());
+        let under = MadeUnder::new(self.topology, bound, watched, own, tables.numbers);
+        (tables, under, self.ready_shared())
     }
 
     /// Why a handle of an outer pool is bound to nothing: each statement says it until the next
@@ -310,6 +348,27 @@ pub(super) struct TableRoute {
     pub(super) numbers: Option<TableNumbers>,
     /// There where the numbers are.
     pub(super) topology: Option<Topology>,
+    /// Why there are none, where the route in force means other tables than the connection's own.
+    denied: Option<Denied>,
+}
+
+impl TableRoute {
+    /// The error of a statement that was made for these tables, with the reason why it has none.
+    #[cold]
+    pub(super) fn explain(&self, shard: ShardName, error: DieselError) -> DieselError {
+        match self.denied {
+            Some(denied) => denied.explain(shard, error),
+            None => error,
+        }
+    }
+
+    /// Refuses the raw connection where physical tables are meant, or others than the connection's own.
+    fn check_raw(&self, shard: ShardName) -> Result<(), Error> {
+        if self.numbers.is_some() {
+            return Err(raw_under_table_route(shard));
+        }
+        self.denied.map_or(Ok(()), |denied| Err(denied.told(shard)))
+    }
 }
 
 fn check_route(topology: TopologyId, bound: ShardName, watched: bool) -> Result<(), Error> {

@@ -54,17 +54,20 @@ impl<C: AsyncNodeConnection> AsyncConnectionCore for AsyncShardedConnection<C> {
         T::Query: QueryFragment<Self::Backend> + QueryId + 'query,
     {
         let in_transaction = self.tm.depth() > 0;
-        let tables = self.table_route();
-        let made = self.ready().map_err(DieselError::from).and_then(|slot| {
+        let (tables, mut under, slot) = self.start_statement();
+        let made = slot.map_err(DieselError::from).and_then(|slot| {
             let query = source.as_query();
             before_statement::<C, _>(&slot.notes, &query, in_transaction);
             let rows = match plan::<C, _>(slot, &tables, &query)? {
-                None => slot.conn.load(query),
-                Some(plan) => slot.conn.load(plan.of(query)),
+                None => slot.conn.start_load(query),
+                Some(plan) => {
+                    under.planned();
+                    slot.conn.start_load(plan.of(query))
+                }
             };
             Ok((rows, InFlight::waiting::<C>(&slot.notes)))
         });
-        LoadFuture::new(made)
+        LoadFuture::new(under, made)
     }
 
     fn execute_returning_count<'conn, 'query, T>(
@@ -75,16 +78,19 @@ impl<C: AsyncNodeConnection> AsyncConnectionCore for AsyncShardedConnection<C> {
         T: QueryFragment<Self::Backend> + QueryId + 'query,
     {
         let in_transaction = self.tm.depth() > 0;
-        let tables = self.table_route();
-        let made = self.ready().map_err(DieselError::from).and_then(|slot| {
+        let (tables, mut under, slot) = self.start_statement();
+        let made = slot.map_err(DieselError::from).and_then(|slot| {
             before_statement::<C, _>(&slot.notes, &source, in_transaction);
             let count = match plan::<C, _>(slot, &tables, &source)? {
-                None => slot.conn.execute_returning_count(source),
-                Some(plan) => slot.conn.execute_returning_count(plan.of(source)),
+                None => slot.conn.start_execute(source),
+                Some(plan) => {
+                    under.planned();
+                    slot.conn.start_execute(plan.of(source))
+                }
             };
             Ok((count, InFlight::waiting::<C>(&slot.notes)))
         });
-        ExecuteFuture::new(made)
+        ExecuteFuture::new(under, made)
     }
 }
 
@@ -197,7 +203,8 @@ where
     let shard = slot.notes.shard;
     let plan = slot
         .rewriter()
-        .plan(shard, T::query_id(), tables.numbers, || C::text_of(query))?;
+        .plan(shard, T::query_id(), tables.numbers, || C::text_of(query))
+        .map_err(|error| tables.explain(shard, error))?;
     if let (Some(plan), Some(topology)) = (&plan, &tables.topology) {
         plan.check_keys(
             shard,
@@ -218,8 +225,10 @@ where
         Some(topology) => topology.with_current(check),
         None => Ok(()),
     };
+    let shard = slot.notes.shard;
     slot.rewriter()
-        .plan_text(slot.notes.shard, tables.numbers, query, check)
+        .plan_text(shard, tables.numbers, query, check)
+        .map_err(|error| tables.explain(shard, error))
 }
 
 /// A statement whose text is not fixed by its type may be anything, a `BEGIN` included.
@@ -264,6 +273,7 @@ mod pipelined {
     use diesel_async::AsyncPgConnection;
 
     use super::*;
+    use crate::nonblocking::backend::StatementStart;
 
     impl SimpleAsyncConnection for &AsyncShardedConnection<AsyncPgConnection> {
         async fn batch_execute(&mut self, query: &str) -> QueryResult<()> {
@@ -302,19 +312,25 @@ mod pipelined {
             T::Query: QueryFragment<Self::Backend> + QueryId + 'query,
         {
             let shared: &'a AsyncShardedConnection<_> = self;
-            let tables = shared.table_route();
-            let ready = shared.ready_shared().map_err(DieselError::from);
-            let made = ready.and_then(|slot: &'a Slot<_>| {
-                let query = source.as_query();
-                let in_transaction = shared.tm.depth() > 0;
-                before_statement::<AsyncPgConnection, _>(&slot.notes, &query, in_transaction);
-                let rows = match plan(slot, &tables, &query)? {
-                    None => AsyncConnectionCore::load(&mut &slot.conn, query),
-                    Some(plan) => AsyncConnectionCore::load(&mut &slot.conn, plan.of(query)),
-                };
-                Ok((rows, InFlight::waiting::<AsyncPgConnection>(&slot.notes)))
-            });
-            LoadFuture::new(made)
+            let (tables, mut under, slot) = shared.start_shared();
+            let made = slot
+                .map_err(DieselError::from)
+                .and_then(|slot: &'a Slot<_>| {
+                    let query = source.as_query();
+                    let in_transaction = shared.tm.depth() > 0;
+                    before_statement::<AsyncPgConnection, _>(&slot.notes, &query, in_transaction);
+                    let conn = &mut &slot.conn;
+                    let rows = match plan(slot, &tables, &query)? {
+                        None => AsyncConnectionCore::load(conn, query),
+                        Some(plan) => {
+                            under.planned();
+                            AsyncConnectionCore::load(conn, plan.of(query))
+                        }
+                    };
+                    let flight = InFlight::waiting::<AsyncPgConnection>(&slot.notes);
+                    Ok((StatementStart::Made(rows), flight))
+                });
+            LoadFuture::new(under, made)
         }
 
         fn execute_returning_count<'conn, 'query, T>(
@@ -325,21 +341,24 @@ mod pipelined {
             T: QueryFragment<Self::Backend> + QueryId + 'query,
         {
             let shared: &'a AsyncShardedConnection<_> = self;
-            let tables = shared.table_route();
-            let ready = shared.ready_shared().map_err(DieselError::from);
-            let made = ready.and_then(|slot: &'a Slot<_>| {
-                let in_transaction = shared.tm.depth() > 0;
-                before_statement::<AsyncPgConnection, _>(&slot.notes, &source, in_transaction);
-                let conn = &mut &slot.conn;
-                let count = match plan(slot, &tables, &source)? {
-                    None => AsyncConnectionCore::execute_returning_count(conn, source),
-                    Some(plan) => {
-                        AsyncConnectionCore::execute_returning_count(conn, plan.of(source))
-                    }
-                };
-                Ok((count, InFlight::waiting::<AsyncPgConnection>(&slot.notes)))
-            });
-            ExecuteFuture::new(made)
+            let (tables, mut under, slot) = shared.start_shared();
+            let made = slot
+                .map_err(DieselError::from)
+                .and_then(|slot: &'a Slot<_>| {
+                    let in_transaction = shared.tm.depth() > 0;
+                    before_statement::<AsyncPgConnection, _>(&slot.notes, &source, in_transaction);
+                    let conn = &mut &slot.conn;
+                    let count = match plan(slot, &tables, &source)? {
+                        None => AsyncConnectionCore::execute_returning_count(conn, source),
+                        Some(plan) => {
+                            under.planned();
+                            AsyncConnectionCore::execute_returning_count(conn, plan.of(source))
+                        }
+                    };
+                    let flight = InFlight::waiting::<AsyncPgConnection>(&slot.notes);
+                    Ok((StatementStart::Made(count), flight))
+                });
+            ExecuteFuture::new(under, made)
         }
     }
 }

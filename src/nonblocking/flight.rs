@@ -24,12 +24,11 @@ impl<'a> InFlight<'a> {
         }
     }
 
-    /// For a future that may never be polled.
+    /// For a future that may never be polled, and starts nothing until it is.
     pub(crate) fn waiting<C: AsyncNodeConnection>(notes: &'a Notes) -> Self {
         Self {
             notes,
-            // A backend may have started by now, where it does no harm to think so.
-            flying: C::SURVIVES_INTERRUPTION,
+            flying: false,
             survives: C::SURVIVES_INTERRUPTION,
         }
     }

@@ -10,7 +10,7 @@ use super::manager::AsyncShardedConnectionManager;
 use super::transaction::TransactionBuilder;
 use crate::algorithm::{Explanation, Fingerprint, Placement};
 use crate::driver::keyspace::{GroupedByPlacement, KeyspaceRef};
-use crate::driver::{TablePlace, TableResult};
+use crate::driver::{OwnTables, TablePlace, TableResult};
 use crate::error::Error;
 use crate::key::{HasShardKey, ToShardKey};
 use crate::name::{KeyspaceName, ShardName};
@@ -205,6 +205,12 @@ impl<C: AsyncNodeConnection> Keyspace<C> {
     /// Checks out a connection of a key's shard, whatever the route in force. Sharded tables are those
     /// of the key on it.
     ///
+    /// They stay so until a route is entered that says otherwise. Under one to another key of this
+    /// keyspace statements over its tables are [`Error::TableMismatch`]; under one to this shard without
+    /// tables (`on(shard, ..)`) none are meant, and the raw connection is within reach. A route that was
+    /// in force at the checkout, one to another shard without tables and one of another keyspace change
+    /// nothing.
+    ///
     /// # Errors
     ///
     /// Those of [`locate`](Self::locate) and of
@@ -217,7 +223,7 @@ impl<C: AsyncNodeConnection> Keyspace<C> {
         async move {
             let at = at?;
             let mut conn = self.manager.get_at(at).await?;
-            conn.tables = at.tables;
+            conn.tables = OwnTables::of(at, self.manager.topology().id());
             Ok(conn)
         }
     }

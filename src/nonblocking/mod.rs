@@ -5,6 +5,7 @@ mod builder;
 mod closure;
 mod connection;
 mod diesel_impls;
+mod first_poll;
 mod flight;
 mod hooks;
 mod identity;
@@ -27,7 +28,7 @@ mod statement;
 mod transaction;
 mod transaction_manager;
 
-pub use backend::{AsyncNodeConnection, CommitRefused};
+pub use backend::{AsyncNodeConnection, CommitRefused, StatementStart};
 pub use builder::ManagerBuilder;
 pub use closure::{SendAsyncFn, SendAsyncFn0, SendAsyncFn2};
 pub use connection::AsyncShardedConnection;

@@ -1,4 +1,5 @@
-//! The futures of statements: checked where they are made, noted where they end.
+//! The futures of statements: checked where they are made and where they are first polled, noted where
+//! they end.
 //!
 //! One type serves `execute` and `load`. It is our own and not a combinator, because a combinator
 //! would name the lifetimes of the query in its type, and pipelined statements would no longer pass
@@ -14,6 +15,8 @@ use diesel::result::Error as DieselError;
 use futures_util::Stream;
 use pin_project_lite::pin_project;
 
+use super::backend::StatementStart;
+use super::first_poll::MadeUnder;
 use super::flight::InFlight;
 use crate::driver::{Flags, Noter};
 use crate::topology::UrlKind;
@@ -37,19 +40,63 @@ pin_project! {
 }
 
 pin_project! {
-    #[project = StatementProjection]
-    enum Statement<'conn, F> {
+    struct Statement<'conn, F> {
+        // Until the first poll.
+        made_under: Option<MadeUnder<'conn>>,
+        #[pin]
+        state: State<'conn, F>,
+    }
+}
+
+pin_project! {
+    #[project = StateProjection]
+    enum State<'conn, F> {
         /// It may not run; nothing is sent.
         Refused { error: Option<DieselError> },
+        /// What it runs is made by its first poll.
+        Waiting { start: Option<(Start<'conn, F>, InFlight<'conn>)> },
         Running { #[pin] inner: F, flight: InFlight<'conn> },
     }
 }
 
+type Start<'conn, F> = Box<dyn FnOnce() -> F + Send + 'conn>;
+
+/// A statement that may run, so far.
+type Made<'conn, F> = (StatementStart<'conn, F>, InFlight<'conn>);
+
 impl<'conn, F> Statement<'conn, F> {
-    fn new(made: Result<(F, InFlight<'conn>), DieselError>) -> Self {
-        match made {
-            Ok((inner, flight)) => Self::Running { inner, flight },
-            Err(error) => Self::Refused { error: Some(error) },
+    fn new(made_under: MadeUnder<'conn>, made: Result<Made<'conn, F>, DieselError>) -> Self {
+        let state = match made {
+            Ok((StatementStart::Made(inner), flight)) => State::Running { inner, flight },
+            Ok((StatementStart::AtFirstPoll(start), flight)) => State::Waiting {
+                start: Some((start, flight)),
+            },
+            Err(error) => State::Refused { error: Some(error) },
+        };
+        Self {
+            made_under: Some(made_under),
+            state,
+        }
+    }
+
+    /// Looks once more whether the statement may run, and starts what has waited for that.
+    fn first_poll(mut state: Pin<&mut State<'conn, F>>, made_under: &MadeUnder<'conn>) {
+        let refusal = match state.as_mut().project() {
+            StateProjection::Refused { error: Some(error) } => made_under.refused_again(error),
+            _ => made_under.refusal(),
+        };
+        if let Some(error) = refusal {
+            // The flight has not taken off: the connection is as it was.
+            let error = Some(error.into());
+            state.set(State::Refused { error });
+            return;
+        }
+        if let StateProjection::Waiting { start } = state.as_mut().project()
+            && let Some((start, mut flight)) = start.take()
+        {
+            flight.take_off();
+            let inner = start();
+            state.set(State::Running { inner, flight });
         }
     }
 
@@ -61,11 +108,16 @@ impl<'conn, F> Statement<'conn, F> {
     where
         F: Future<Output = QueryResult<T>>,
     {
-        match self.project() {
-            StatementProjection::Refused { error } => Poll::Ready(Err(error
+        let mut this = self.project();
+        if let Some(made_under) = this.made_under.take() {
+            Self::first_poll(this.state.as_mut(), &made_under);
+        }
+        match this.state.project() {
+            StateProjection::Refused { error } => Poll::Ready(Err(error
                 .take()
                 .unwrap_or(DieselError::BrokenTransactionManager))),
-            StatementProjection::Running { inner, flight } => {
+            StateProjection::Waiting { .. } => unreachable!("the first poll has started it"),
+            StateProjection::Running { inner, flight } => {
                 flight.take_off();
                 let answer = ready!(inner.poll(context));
                 Poll::Ready(match answer {
@@ -81,9 +133,12 @@ impl<'conn, F> Statement<'conn, F> {
 }
 
 impl<'conn, F> ExecuteFuture<'conn, F> {
-    pub(super) fn new(made: Result<(F, InFlight<'conn>), DieselError>) -> Self {
+    pub(super) fn new(
+        made_under: MadeUnder<'conn>,
+        made: Result<Made<'conn, F>, DieselError>,
+    ) -> Self {
         Self {
-            state: Statement::new(made),
+            state: Statement::new(made_under, made),
         }
     }
 }
@@ -104,9 +159,12 @@ where
 }
 
 impl<'conn, F> LoadFuture<'conn, F> {
-    pub(super) fn new(made: Result<(F, InFlight<'conn>), DieselError>) -> Self {
+    pub(super) fn new(
+        made_under: MadeUnder<'conn>,
+        made: Result<Made<'conn, F>, DieselError>,
+    ) -> Self {
         Self {
-            state: Statement::new(made),
+            state: Statement::new(made_under, made),
         }
     }
 }

@@ -105,6 +105,11 @@ impl IntoRoutes for &CapturedRoutes {
 pub trait FutureExt: Future + Sized {
     /// Runs the future under this route, with a stack of its own that holds nothing else.
     ///
+    /// A statement of Diesel is built where it is called, for the sharded tables that are meant there. So
+    /// put the call inside, `async { query.load(&mut conn).await }.with_route(route)`; with
+    /// `query.load(&mut conn).with_route(route)` a route to other tables is
+    /// [`TableMismatch`](crate::Error::TableMismatch), and nothing is sent.
+    ///
     /// Takes a [`Route`] or [`CapturedRoutes`] (then the stack holds those), by value or reference.
     ///
     /// Making such a future never fails: what is out of reach of an open transaction is refused at

@@ -17,9 +17,10 @@ mod sqlite;
 #[cfg(feature = "rustls")]
 mod tls;
 
+use std::fmt;
 use std::future::Future;
 
-use diesel::query_builder::QueryFragment;
+use diesel::query_builder::{AsQuery, QueryFragment, QueryId};
 use diesel::result::Error as DieselError;
 use diesel::{ConnectionResult, QueryResult};
 #[cfg(any(feature = "async-postgres", feature = "async-mysql"))]
@@ -173,6 +174,32 @@ pub trait AsyncNodeConnection: AsyncConnection + 'static {
         rows: &[IdentityRow],
     ) -> impl Future<Output = QueryResult<()>> + Send;
 
+    /// Makes the future of a query whose rows are wanted. Nothing may start before it is polled: what the
+    /// statement was made for may turn out to be wrong there.
+    ///
+    /// Defaults to diesel-async's own `load`.
+    fn start_load<'conn, 'query, T>(
+        &'conn mut self,
+        query: T,
+    ) -> StatementStart<'conn, <Self as AsyncConnectionCore>::LoadFuture<'conn, 'query>>
+    where
+        T: AsQuery + 'query,
+        T::Query: QueryFragment<<Self as AsyncConnectionCore>::Backend> + QueryId + 'query,
+    {
+        StatementStart::Made(self.load(query))
+    }
+
+    /// The same of a statement whose number of rows is wanted.
+    fn start_execute<'conn, 'query, T>(
+        &'conn mut self,
+        query: T,
+    ) -> StatementStart<'conn, <Self as AsyncConnectionCore>::ExecuteFuture<'conn, 'query>>
+    where
+        T: QueryFragment<<Self as AsyncConnectionCore>::Backend> + QueryId + 'query,
+    {
+        StatementStart::Made(self.execute_returning_count(query))
+    }
+
     /// The text of a query.
     ///
     /// # Errors
@@ -190,6 +217,23 @@ pub trait AsyncNodeConnection: AsyncConnection + 'static {
     fn binds_of<T>(query: &T) -> QueryResult<Vec<BindValue>>
     where
         T: QueryFragment<<Self as AsyncConnectionCore>::Backend>;
+}
+
+/// The future of a statement, or how it is made once it is polled.
+pub enum StatementStart<'conn, F> {
+    /// A future that does nothing until it is polled.
+    Made(F),
+    /// What makes it, where the future starts its work as soon as it is made.
+    AtFirstPoll(Box<dyn FnOnce() -> F + Send + 'conn>),
+}
+
+impl<F> fmt::Debug for StatementStart<'_, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Made(_) => "Made",
+            Self::AtFirstPoll(_) => "AtFirstPoll",
+        })
+    }
 }
 
 /// Why a doubtful commit came to nothing.

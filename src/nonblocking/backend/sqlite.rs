@@ -3,20 +3,26 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake};
 use std::thread::Thread;
 
+use diesel::backend::Backend;
 use diesel::connection::{
     AnsiTransactionManager, Connection, SimpleConnection, TransactionManager,
     TransactionManagerStatus,
 };
-use diesel::query_builder::QueryFragment;
+use diesel::query_builder::{
+    AsQuery, CollectedQuery, MoveableBindCollector, QueryFragment, QueryId,
+};
 use diesel::result::Error as DieselError;
 use diesel::sqlite::Sqlite;
 use diesel::{ConnectionError, ConnectionResult, QueryResult, SqliteConnection};
 use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
-use diesel_async::{AsyncConnection, SimpleAsyncConnection};
+use diesel_async::{AsyncConnection, AsyncConnectionCore, SimpleAsyncConnection};
 
-use super::AsyncNodeConnection;
+use super::{AsyncNodeConnection, StatementStart};
 use crate::driver::{BindValue, IdentityRow, QueryText, TransactionProbe, Watch, binds, probe};
 use crate::topology::UrlKind;
+
+type Binds<'a> = <Sqlite as Backend>::BindCollector<'a>;
+type Collected = CollectedQuery<<Binds<'static> as MoveableBindCollector<Sqlite>>::BindData>;
 
 impl AsyncNodeConnection for SyncConnectionWrapper<SqliteConnection> {
     /// A statement that was handed to a blocking thread runs to its end.
@@ -109,6 +115,38 @@ impl AsyncNodeConnection for SyncConnectionWrapper<SqliteConnection> {
         super::identity::sqlite::write(self, rows).await
     }
 
+    /// diesel-async hands a statement to a blocking thread as soon as it is asked for its future.
+    fn start_load<'conn, 'query, T>(
+        &'conn mut self,
+        query: T,
+    ) -> StatementStart<'conn, <Self as AsyncConnectionCore>::LoadFuture<'conn, 'query>>
+    where
+        T: AsQuery + 'query,
+        T::Query: QueryFragment<Sqlite> + QueryId + 'query,
+    {
+        let query = query.as_query();
+        match collected(&query) {
+            Ok(collected) => StatementStart::AtFirstPoll(Box::new(move || self.load(collected))),
+            // It answers the error, and runs nothing.
+            Err(_) => StatementStart::Made(self.load(query)),
+        }
+    }
+
+    fn start_execute<'conn, 'query, T>(
+        &'conn mut self,
+        query: T,
+    ) -> StatementStart<'conn, <Self as AsyncConnectionCore>::ExecuteFuture<'conn, 'query>>
+    where
+        T: QueryFragment<Sqlite> + QueryId + 'query,
+    {
+        match collected(&query) {
+            Ok(collected) => StatementStart::AtFirstPoll(Box::new(move || {
+                self.execute_returning_count(collected)
+            })),
+            Err(_) => StatementStart::Made(self.execute_returning_count(query)),
+        }
+    }
+
     fn text_of<T>(query: &T) -> QueryResult<QueryText>
     where
         T: QueryFragment<Sqlite>,
@@ -126,6 +164,17 @@ impl AsyncNodeConnection for SyncConnectionWrapper<SqliteConnection> {
     {
         binds::sqlite::of_query(query)
     }
+}
+
+/// A statement apart from the query that it was made of, which another thread may not be allowed to see.
+fn collected<T>(query: &T) -> QueryResult<Collected>
+where
+    T: QueryFragment<Sqlite>,
+{
+    let mut binds = Binds::default();
+    query.collect_binds(&mut binds, &mut (), &Sqlite)?;
+    let QueryText { text, cacheable } = SyncConnectionWrapper::text_of(query)?;
+    Ok(CollectedQuery::new(text, cacheable, binds.moveable()))
 }
 
 /// Waits on this thread, where nothing can be awaited: for a job that takes no time once the statement

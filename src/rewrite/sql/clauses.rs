@@ -124,11 +124,8 @@ impl Level {
             } else {
                 self.announces(true);
             }
-        } else if among(&["into", "table"]) {
-            self.announces(false);
-        } else if among(&["insert", "replace"])
-            && around.begins()
-            && !around.is_next(&Token::LParen)
+        } else if among(&["into", "table"])
+            || (among(&["insert", "replace"]) && around.begins() && !around.is_next(&Token::LParen))
         {
             self.announces(false);
         } else if among(&OF_SEQUENCES) && around.is_next(&Token::LParen) {

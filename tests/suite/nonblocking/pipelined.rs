@@ -2,11 +2,12 @@
 
 use diesel::prelude::*;
 use diesel_async::{AsyncConnection, RunQueryDsl};
-use diesel_sharded::{Error, FutureExt, RollbackReason};
+use diesel_sharded::{Error, FutureExt, RollbackReason, TableMismatchCause};
 
-use super::{Connection, Fleet, manager};
+use super::tables::{assert_mismatch, fleet, keyspace};
+use super::{Connection, Fleet, builder, manager};
 use crate::nonblocking::{reason, spawned};
-use crate::support::{items, ours};
+use crate::support::{items, ours, pool};
 
 #[test]
 fn statements_on_a_shared_connection_are_pipelined_and_checked() {
@@ -98,5 +99,38 @@ fn a_pipelined_statement_goes_to_the_shard_of_its_route_or_nowhere() {
             })
             .await
             .unwrap();
+    });
+}
+
+#[test]
+fn a_pipelined_statement_is_not_sent_under_another_route_than_it_was_made_under() {
+    let fleet = fleet();
+    let shards = builder(&fleet, pool(1)).keyspace("k", keyspace()).build();
+    spawned(async move {
+        let shards = shards.await.unwrap();
+        let keys = shards.keyspace("k").unwrap();
+        let [zero, two] = [0_i64, 2].map(|key| keys.route(&key).unwrap());
+        let mut conn = shards.get_on("a").await.unwrap();
+        let shared = &conn;
+        let add = |id: i64| {
+            let row = diesel::insert_into(items::table).values(items::id.eq(id));
+            row.execute(&mut &*shared)
+        };
+        // One of two is made under the other's route.
+        let pair = async {
+            let counted = items::table.count().get_result::<i64>(&mut &*shared);
+            tokio::join!(add(0), counted.with_route(&two))
+        };
+        let (added, counted) = pair.with_route(&zero).await;
+        assert_eq!(added, Ok(1));
+        assert_mismatch(counted, TableMismatchCause::Statement);
+        assert_mismatch(
+            add(0).with_route(&zero).await,
+            TableMismatchCause::Statement,
+        );
+        let both = async { tokio::try_join!(add(4), add(8)) };
+        assert_eq!(both.with_route(&zero).await, Ok((1, 1)));
+        let counted = async { items::table.count().get_result::<i64>(&mut conn).await };
+        assert_eq!(counted.with_route(&zero).await, Ok(3));
     });
 }

@@ -4,15 +4,17 @@
 use diesel::connection::SimpleConnection as _;
 use diesel::prelude::*;
 use diesel_async::{AsyncConnection, RunQueryDsl, SimpleAsyncConnection};
-use diesel_sharded::{Error, KeyspaceConfig, RuleSpec, Topology};
+use diesel_sharded::{
+    Error, FutureExt as _, KeyspaceConfig, RuleSpec, TableMismatchCause, Topology,
+};
 use futures_util::TryStreamExt;
 
 use super::{Fleet, builder};
 use crate::nonblocking::spawned;
-use crate::support::{items, ours, pool};
+use crate::support::{items, ours, pool, whoami};
 
 /// `items` of two shards in two parts, beside the plain table of that name.
-fn fleet() -> Fleet {
+pub(super) fn fleet() -> Fleet {
     let fleet = Fleet::new(&["a", "b"]);
     for shard in ["a", "b"] {
         for part in 0..2 {
@@ -27,7 +29,7 @@ fn fleet() -> Fleet {
     fleet
 }
 
-fn keyspace() -> KeyspaceConfig {
+pub(super) fn keyspace() -> KeyspaceConfig {
     // Key k: shard k mod 2, part k / 2 mod 2.
     KeyspaceConfig::new(RuleSpec::modulo(["a", "b"])).table("items", "id", 2)
 }
@@ -326,8 +328,236 @@ fn what_the_statement_does_not_show_and_what_is_stale_is_refused() {
             let mut fresh = shards.get().await?;
             Ok::<_, Error>(items::table.count().get_result::<i64>(&mut fresh).await)
         };
-        use diesel_sharded::FutureExt as _;
         let stale = inside.with_route(before).await.unwrap().unwrap_err();
         assert!(matches!(ours(&stale), Error::StaleRoute { .. }), "{stale:?}");
     });
+}
+
+/// Fails unless a statement was refused because it means other tables than the route.
+#[track_caller]
+pub(super) fn assert_mismatch<T>(result: QueryResult<T>, expected: TableMismatchCause) {
+    let Err(error) = result else {
+        panic!("it was sent");
+    };
+    assert!(
+        matches!(ours(&error), Error::TableMismatch { shard, keyspace, cause, .. }
+            if shard.as_str() == "a" && keyspace.as_str() == "k" && *cause == expected),
+        "{error:?}"
+    );
+}
+
+/// Statements that are made where this is called and are first polled under the route.
+macro_rules! each_form {
+    ($conn:expr, $route:expr) => {{
+        let (conn, route) = (&mut *$conn, $route);
+        let ids = items::table.select(items::id);
+        let loaded = ids.load::<i64>(conn).with_route(route).await;
+        let streamed = ids.load_stream::<i64>(conn).with_route(route).await;
+        let streamed = streamed.map(drop);
+        let boxed = ids.into_boxed().get_results::<i64>(conn);
+        let boxed = boxed.with_route(route).await;
+        let deleted = diesel::delete(items::table).execute(conn);
+        let deleted = deleted.with_route(route).await;
+        let by_text = diesel::sql_query("DELETE FROM items").execute(conn);
+        let by_text = by_text.with_route(route).await;
+        [
+            loaded.map(drop),
+            streamed,
+            boxed.map(drop),
+            deleted.map(drop),
+            by_text.map(drop),
+        ]
+    }};
+}
+
+/// A row in each part of `a`: 0 and 2.
+fn with_rows() -> Fleet {
+    let fleet = fleet();
+    for part in 0..2 {
+        let row = format!("INSERT INTO items_{part} (id, note) VALUES ({}, 'x')", 2 * part);
+        fleet.direct("a").batch_execute(&row).unwrap();
+    }
+    fleet
+}
+
+fn assert_rows(fleet: &Fleet) {
+    for part in 0..2 {
+        let query = diesel::sql_query(format!("SELECT id FROM items_{part}"));
+        let rows: Vec<Id> =
+            diesel::RunQueryDsl::load(query, &mut fleet.direct("a")).unwrap();
+        let found: Vec<i64> = rows.into_iter().map(|row| row.id).collect();
+        assert_eq!(found, [2 * part], "items_{part}");
+    }
+    for shard in ["a", "b"] {
+        assert_eq!(fleet.rows(shard), [0; 0], "the plain table of {shard}");
+    }
+}
+
+#[test]
+fn a_statement_is_not_sent_under_another_route_than_it_was_made_under() {
+    let fleet = with_rows();
+    let shards = builder(&fleet, pool(2)).keyspace("k", keyspace()).build();
+    spawned(async move {
+        let shards = shards.await.unwrap();
+        let keys = shards.keyspace("k").unwrap();
+        let [zero, one, two] = [0_i64, 1, 2].map(|key| keys.route(&key).unwrap());
+        let no_tables = shards.route("a").unwrap();
+        let mut conn = shards.get_on("a").await.unwrap();
+        // Made under one route and polled under another, under one without tables, under one to another
+        // shard.
+        for polled in [&two, &no_tables, &one] {
+            let refused = async { each_form!(&mut conn, polled) };
+            for refused in refused.with_route(&zero).await {
+                assert_mismatch(refused, TableMismatchCause::Statement);
+            }
+        }
+        // Made under none, or under one without tables.
+        for refused in each_form!(&mut conn, &two) {
+            assert_mismatch(refused, TableMismatchCause::Statement);
+        }
+        let refused = async { each_form!(&mut conn, &two) };
+        for refused in refused.with_route(&no_tables).await {
+            assert_mismatch(refused, TableMismatchCause::Statement);
+        }
+        // What was refused for want of tables and finds none is told so.
+        for refused in each_form!(&mut conn, &no_tables) {
+            let error = refused.unwrap_err();
+            assert!(matches!(ours(&error), Error::NoTableRoute { .. }), "{error:?}");
+        }
+        // A new row of the key that the route means where it is polled.
+        let row = diesel::insert_into(items::table).values(items::id.eq(6_i64));
+        let refused = async { row.execute(&mut conn).with_route(&two).await };
+        assert_mismatch(
+            refused.with_route(&zero).await,
+            TableMismatchCause::Statement,
+        );
+
+        // The connection is as it was. A statement keeps its tables where no route is in force, and
+        // under the same one.
+        let ids = items::table.select(items::id);
+        let bare = zero.run(|| Ok::<_, Error>(ids.load::<i64>(&mut conn)));
+        assert_eq!(bare.unwrap().await, Ok(vec![0]));
+        let same = async { ids.load::<i64>(&mut conn).with_route(&two).await };
+        assert_eq!(same.with_route(&two).await, Ok(vec![2]));
+        let whole = async { ids.load::<i64>(&mut conn).await };
+        assert_eq!(whole.with_route(&two).await, Ok(vec![2]));
+        // A table that is not split is not the route's business.
+        let name = whoami::table.select(whoami::name);
+        let plain = async { name.first::<String>(&mut conn).with_route(&two).await };
+        assert_eq!(plain.with_route(&zero).await.as_deref(), Ok("a"));
+
+        // Nothing starts before the first poll.
+        drop(zero.run(|| {
+            let made = diesel::delete(items::table).execute(&mut conn);
+            Ok::<_, Error>(drop(made))
+        }));
+        let left = async { ids.load::<i64>(&mut conn).await };
+        assert_eq!(left.with_route(&zero).await, Ok(vec![0]));
+    });
+    assert_rows(&fleet);
+}
+
+#[test]
+fn the_route_of_the_first_poll_holds_in_transactions_and_on_connections_of_the_stack() {
+    let fleet = with_rows();
+    let shards = builder(&fleet, pool(2)).keyspace("k", keyspace()).build();
+    spawned(async move {
+        let shards = shards.await.unwrap();
+        let keys = shards.keyspace("k").unwrap();
+        let [one, two] = [1_i64, 2].map(|key| keys.route(&key).unwrap());
+        let to_b = shards.route("b").unwrap();
+        let ids = items::table.select(items::id);
+        let name = whoami::table.select(whoami::name);
+        keys.transaction_for(&0_i64, async |conn| {
+            for refused in each_form!(conn, &two) {
+                assert_mismatch(refused, TableMismatchCause::Statement);
+            }
+            // It is not over for that.
+            diesel::insert_into(items::table)
+                .values(items::id.eq(4_i64))
+                .execute(conn)
+                .await?;
+            assert_eq!(ids.order(items::id).load::<i64>(conn).await?, [0, 4]);
+            diesel::delete(items::table.find(4_i64)).execute(conn).await?;
+            Ok::<_, diesel::result::Error>(())
+        })
+        .await
+        .unwrap();
+
+        // A connection of the stack, and one in a transaction, work for no other shard.
+        let mut conn = async { shards.get().await }.with_route(&two).await.unwrap();
+        for polled in [&to_b, &one] {
+            let read = name.first::<String>(&mut conn).with_route(polled).await;
+            let counted = ids.load::<i64>(&mut conn).with_route(polled).await;
+            for error in [read.map(drop), counted.map(drop)] {
+                let error = error.unwrap_err();
+                assert!(matches!(ours(&error), Error::RouteMismatch { .. }), "{error:?}");
+            }
+        }
+        assert_eq!(name.first::<String>(&mut conn).await.as_deref(), Ok("a"));
+        let mut named = shards.get_on("a").await.unwrap();
+        let read = name.first::<String>(&mut named).with_route(&to_b).await;
+        assert_eq!(read.as_deref(), Ok("a"));
+        named
+            .transaction(async |conn| {
+                let read = name.first::<String>(conn).with_route(&to_b).await;
+                let error = read.unwrap_err();
+                assert!(matches!(ours(&error), Error::RouteMismatch { .. }), "{error:?}");
+                name.first::<String>(conn).await
+            })
+            .await
+            .unwrap();
+    });
+    assert_rows(&fleet);
+}
+
+#[test]
+fn a_connection_of_a_key_does_not_pass_over_a_route_entered_since() {
+    let fleet = with_rows();
+    let shards = builder(&fleet, pool(2)).keyspace("k", keyspace()).build();
+    spawned(async move {
+        let shards = shards.await.unwrap();
+        let keys = shards.keyspace("k").unwrap();
+        let [zero, one, two] = [0_i64, 1, 2].map(|key| keys.route(&key).unwrap());
+        let [to_a, to_b] = ["a", "b"].map(|shard| shards.route(shard).unwrap());
+        let ids = items::table.select(items::id);
+        let mut own = keys.get(&0_i64).await.unwrap();
+        for other in [&two, &one] {
+            // Made bare and within.
+            for refused in each_form!(&mut own, other) {
+                assert_mismatch(refused, TableMismatchCause::Connection);
+            }
+            let within = async {
+                let batch = own.batch_execute("DELETE FROM items").await;
+                let raw = own.inner().map(drop);
+                (each_form!(&mut own, other), batch, raw)
+            };
+            let (each, batch, raw) = within.with_route(other).await;
+            for refused in each.into_iter().chain([batch, raw]) {
+                assert_mismatch(refused, TableMismatchCause::Connection);
+            }
+        }
+        for same in [&zero, &to_b] {
+            let loaded = async { ids.load::<i64>(&mut own).await };
+            assert_eq!(loaded.with_route(same).await, Ok(vec![0]));
+        }
+        let none = async {
+            let error = ids.load::<i64>(&mut own).await.unwrap_err();
+            assert!(matches!(ours(&error), Error::NoTableRoute { .. }), "{error:?}");
+            own.inner().map(drop)
+        };
+        assert_eq!(none.with_route(&to_a).await, Ok(()));
+        // Made for its own tables.
+        assert_mismatch(
+            ids.load::<i64>(&mut own).with_route(&to_a).await,
+            TableMismatchCause::Statement,
+        );
+        drop(own);
+        let inside = async {
+            let mut own = keys.get(&0_i64).await?;
+            Ok::<_, Error>(ids.load::<i64>(&mut own).await?)
+        };
+        assert_eq!(inside.with_route(&two).await.unwrap(), [0]);
+    });
+    assert_rows(&fleet);
 }

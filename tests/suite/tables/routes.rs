@@ -2,7 +2,7 @@
 
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
-use diesel_sharded::{Error, Route};
+use diesel_sharded::{Error, Route, TableMismatchCause};
 
 use super::super::backend::RAW_WAYS;
 use super::world::{World, add, invoices, key, orders};
@@ -239,6 +239,168 @@ fn the_raw_connection_is_out_of_reach_under_a_table_route() {
     // Where no keyspace of the shard is split, there is nothing to guard.
     let conn = &mut world.shards.get_on("a").unwrap();
     conn.inner().unwrap().batch_execute("SELECT 1").unwrap();
+}
+
+#[test]
+fn a_connection_of_a_key_does_not_pass_over_a_route_entered_since() {
+    let world = World::new();
+    let keyspace = world.shards.keyspace("orders").unwrap();
+    let (mine, other) = (key("a", 1), key("a", 2));
+    for user in [mine, other] {
+        keyspace
+            .transaction_for(&user, |conn| add(conn, user, user))
+            .unwrap();
+    }
+    let own = &mut keyspace.get(&mine).unwrap();
+    keyspace
+        .on(&other, || Ok::<_, Error>(assert_denied(own, "another key")))
+        .unwrap();
+    for (table, part) in [("orders", 2), ("events", 1)] {
+        keyspace
+            .on_table_of(table, "a", part, || {
+                Ok::<_, Error>(assert_denied(own, "a table by number"))
+            })
+            .unwrap();
+    }
+    keyspace
+        .on(&key("b", 1), || {
+            Ok::<_, Error>(assert_denied(own, "the number of its tables on another shard"))
+        })
+        .unwrap();
+    keyspace
+        .transaction_for(&other, |conn| {
+            assert_denied(own, "a transaction for another key");
+            Ok::<_, Error>(assert_eq!(all(conn)?, [other]))
+        })
+        .unwrap();
+
+    // Its own key, however often, and what says nothing of its keyspace on its shard.
+    let is_own = |own: &mut Sharded| {
+        assert_eq!(all(own)?, [mine]);
+        let Err(raw) = own.inner() else {
+            panic!("the raw connection under tables");
+        };
+        assert!(matches!(ours(&raw), Error::Unrewritable { .. }), "{raw:?}");
+        Ok::<_, Error>(())
+    };
+    is_own(own).unwrap();
+    keyspace.on(&mine, || is_own(own)).unwrap();
+    world.shards.on("b", || is_own(own)).unwrap();
+    let billing = world.shards.keyspace("billing").unwrap();
+    billing.on(&other, || is_own(own)).unwrap();
+    keyspace
+        .on(&other, || world.shards.independent(|| is_own(own)))
+        .unwrap();
+
+    // A route without tables to its shard: there are none.
+    world
+        .shards
+        .on("a", || {
+            let error = all(own).unwrap_err();
+            assert!(matches!(ours(&error), Error::NoTableRoute { .. }), "{error:?}");
+            own.inner()?.batch_execute("SELECT 1")?;
+            Ok::<_, Error>(())
+        })
+        .unwrap();
+    is_own(own).unwrap();
+    assert_eq!(world.ids("a", "orders_1"), [mine]);
+    assert_eq!(world.ids("a", "orders_2"), [other]);
+    world.assert_decoys();
+}
+
+#[test]
+fn a_route_that_was_in_force_at_the_checkout_of_a_key_changes_nothing() {
+    let world = World::new();
+    let keyspace = world.shards.keyspace("orders").unwrap();
+    let (mine, other) = (key("a", 1), key("a", 2));
+    keyspace
+        .transaction_for(&mine, |conn| add(conn, mine, mine))
+        .unwrap();
+    keyspace
+        .on(&other, || {
+            let inside = &mut keyspace.get(&mine)?;
+            assert_eq!(all(inside)?, [mine]);
+            keyspace.on(&other, || Ok::<_, Error>(assert_eq!(all(inside)?, [mine])))?;
+            keyspace.on(&key("a", 3), || {
+                Ok::<_, Error>(assert_denied(inside, "a third key"))
+            })?;
+            world.shards.on("a", || {
+                let error = all(inside).unwrap_err();
+                Ok::<_, Error>(assert!(matches!(ours(&error), Error::NoTableRoute { .. })))
+            })
+        })
+        .unwrap();
+    world
+        .shards
+        .on("a", || {
+            let inside = &mut keyspace.get(&mine)?;
+            assert_eq!(all(inside)?, [mine]);
+            keyspace.on(&other, || {
+                Ok::<_, Error>(assert_denied(inside, "entered since"))
+            })
+        })
+        .unwrap();
+    // In a transaction a route to another shard stands against every statement.
+    let own = &mut keyspace.get(&mine).unwrap();
+    own.transaction(|conn| {
+        keyspace.on(&other, || {
+            Ok::<_, Error>(assert_denied(conn, "in a transaction"))
+        })?;
+        for route in [
+            keyspace.route(&key("b", 1))?,
+            world.shards.route("b")?,
+        ] {
+            let error = route
+                .run(|| all(conn))
+                .expect_err("the route is one to another shard");
+            assert!(matches!(ours(&error), Error::RouteMismatch { .. }), "{error:?}");
+        }
+        Ok::<_, Error>(assert_eq!(all(conn)?, [mine]))
+    })
+    .unwrap();
+    assert_eq!(world.ids("a", "orders_1"), [mine]);
+    assert_eq!(world.ids("a", "orders_2"), [0; 0]);
+    world.assert_decoys();
+}
+
+/// What means tables of the keyspace is refused, in every way; a table that is not split is not its
+/// business.
+#[track_caller]
+fn assert_denied(conn: &mut Sharded, how: &str) {
+    use super::world::notes;
+    let refused = |result: QueryResult<usize>, what: &str| {
+        let error = result.expect_err(what);
+        assert!(
+            matches!(ours(&error), Error::TableMismatch { shard, keyspace, cause: TableMismatchCause::Connection, .. }
+                if shard.as_str() == "a" && keyspace.as_str() == "orders"),
+            "{how}, {what}: {error:?}"
+        );
+    };
+    refused(all(conn).map(|rows| rows.len()), "load");
+    refused(diesel::delete(orders::table).execute(conn), "delete");
+    let boxed = orders::table.select(orders::id).into_boxed();
+    refused(boxed.load::<i64>(conn).map(|rows| rows.len()), "boxed");
+    refused(diesel::sql_query("DELETE FROM orders").execute(conn), "text");
+    refused(conn.batch_execute("DELETE FROM orders").map(|()| 0), "batch");
+    let billing = invoices::table.count().get_result::<i64>(conn).unwrap_err();
+    assert!(matches!(ours(&billing), Error::NoTableRoute { .. }), "{how}: {billing:?}");
+    assert_eq!(notes::table.count().get_result(conn), Ok(0_i64), "{how}");
+    for (name, way) in RAW_WAYS {
+        let mut visited = false;
+        let visit: &mut Visit<'_> = &mut |_| {
+            visited = true;
+            Ok(())
+        };
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| way(conn, visit)));
+        match outcome {
+            Ok(answer) => refused(answer.map(|()| 0), name),
+            Err(panic) => {
+                let said = panic.downcast_ref::<String>().expect("a text");
+                assert!(said.contains("checked out for another key"), "{name}: {said}");
+            }
+        }
+        assert!(!visited, "{how}, {name}");
+    }
 }
 
 #[test]
