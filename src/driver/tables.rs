@@ -21,8 +21,8 @@ use crate::name::{KeyspaceName, ShardName};
 #[cfg(feature = "r2d2")]
 use crate::rewrite::TextScope;
 use crate::rewrite::{
-    Analysis, Dialect, Origin, Parts, Refusal, Rewritten, TableNumbers, TableSet, Template, TextId,
-    Unfilled, analyze, contains_ignoring_case,
+    Analysis, Origin, Parts, Refusal, Rewritten, TableNumbers, TableSet, Template, TextId,
+    Unfilled, analyze,
 };
 use crate::telemetry;
 use crate::topology::Snapshot;
@@ -239,9 +239,6 @@ impl Rewriter {
                     None => analyze(set, &query.text, origin),
                 };
                 match analysis {
-                    Ok(Analysis::Template(template)) if is_replace(&query.text) => {
-                        Some(template.replacing())
-                    }
                     Ok(Analysis::Template(template)) => Some(template),
                     Ok(Analysis::Untouched) => None,
                     Err(refusal) => {
@@ -499,50 +496,22 @@ fn refused(refusal: Refusal, set: &TableSet, shard: ShardName, text: &str) -> Er
             other: set.tables()[other].full_name(),
         },
         Refusal::KeyExpression { table } => {
-            let table = &set.tables()[table];
-            Error::ShardKeyUpdate {
-                shard,
-                table: table.full_name(),
-                column: written_column(set.dialect, text, &table.key_column),
-            }
+            let column = set.tables()[table].key_column.clone();
+            key_update(set, table, shard, column)
+        }
+        Refusal::RowNumber { table } => {
+            let column = format!("rowid (which may be {})", set.tables()[table].key_column);
+            key_update(set, table, shard, column)
         }
     }
 }
 
-/// The column that a statement puts something into of which nothing is known: the key column, or SQLite's
-/// number of the row, which may be the same. For the text of an error.
-fn written_column(dialect: Dialect, text: &str, key_column: &str) -> String {
-    let text = text.to_ascii_lowercase();
-    let assignments = text
-        .split_once("set")
-        .and_then(|(_, behind)| behind.split("where").next())
-        .unwrap_or_default();
-    let is_row_number = dialect == Dialect::Sqlite
-        && assignments.contains("rowid")
-        && !assignments.contains(&key_column.to_ascii_lowercase());
-    match is_row_number {
-        true => format!("rowid (which may be {key_column})"),
-        false => key_column.to_owned(),
+fn key_update(set: &TableSet, table: usize, shard: ShardName, column: String) -> Error {
+    Error::ShardKeyUpdate {
+        shard,
+        table: set.tables()[table].full_name(),
+        column,
     }
-}
-
-/// Whether a text is one `REPLACE`, without an update of its own. Where that is doubtful it is none: it decides only
-/// which error tells of a key that belongs elsewhere.
-fn is_replace(text: &str) -> bool {
-    let mut words = text.split_ascii_whitespace();
-    let mut is_next = |word: &str| {
-        words
-            .next()
-            .is_some_and(|one| one.eq_ignore_ascii_case(word))
-    };
-    let replaces = match text.trim_start().as_bytes().first() {
-        Some(b'r' | b'R') => is_next("replace"),
-        Some(b'i' | b'I') => is_next("insert") && is_next("or") && is_next("replace"),
-        _ => false,
-    };
-    replaces
-        && !text.trim_end().trim_end_matches(';').contains(';')
-        && !contains_ignoring_case(text.as_bytes(), b"conflict")
 }
 
 /// The beginning of a statement.

@@ -7,10 +7,9 @@
 //!
 //! It is a reading of words, not a parser: what is doubtful counts as a change.
 
-use std::ops::Range;
-
 use crate::error::{Error, UnavailableCause};
 use crate::name::{Role, ShardName};
+use crate::rewrite::sql::lexical;
 use crate::rewrite::{Dialect, contains_ignoring_case};
 
 const POSTGRES_NAME: &str = "standard_conforming_strings";
@@ -125,7 +124,7 @@ fn changes_reading(dialect: Dialect, text: &str) -> bool {
     };
     // Nearly every text ends here.
     contains_ignoring_case(text.as_bytes(), name.as_bytes())
-        && Words::cut(dialect, text)
+        && cut(dialect, text)
             .split(|token| token.is(";"))
             .any(|statement| Statement(statement).changes_reading(dialect, name))
 }
@@ -288,159 +287,72 @@ impl<'t> Statement<'_, 't> {
 }
 
 /// Cuts a text into words, literals and marks.
-struct Words<'t> {
-    dialect: Dialect,
-    text: &'t str,
-    at: usize,
-    tokens: Vec<Token<'t>>,
+fn cut(dialect: Dialect, text: &str) -> Vec<Token<'_>> {
+    let mut tokens = Vec::new();
+    let mut done = 0;
+    for piece in lexical::pieces(dialect, text) {
+        marks(&text[done..piece.bytes.start], &mut tokens);
+        done = piece.bytes.end;
+        let written = &text[piece.bytes];
+        match piece.kind {
+            lexical::Kind::Comment => tokens.extend(cut(dialect, code_in(dialect, written))),
+            lexical::Kind::Word => tokens.push(Token {
+                kind: Kind::Word,
+                text: written,
+            }),
+            lexical::Kind::Quoted => tokens.push(Token {
+                kind: Kind::Word,
+                text: unquoted(written),
+            }),
+            lexical::Kind::Literal => tokens.push(Token {
+                kind: Kind::Literal,
+                text: unquoted(written),
+            }),
+        }
+    }
+    marks(&text[done..], &mut tokens);
+    tokens
 }
 
-impl<'t> Words<'t> {
-    fn cut(dialect: Dialect, text: &'t str) -> Vec<Token<'t>> {
-        let mut words = Self {
-            dialect,
-            text,
-            at: 0,
-            tokens: Vec::new(),
+/// What is neither a name nor a literal: signs, numbers, and variables of the server's.
+fn marks<'t>(between: &'t str, tokens: &mut Vec<Token<'t>>) {
+    let of_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut rest = between.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let (kind, length) = match rest.find(|c| !of_word(c)).unwrap_or(rest.len()) {
+            0 => (Kind::Mark, first.len_utf8()),
+            length => (Kind::Word, length),
         };
-        while words.at < text.len() {
-            words.step();
-        }
-        words.tokens
-    }
-
-    fn byte(&self, ahead: usize) -> u8 {
-        *self.text.as_bytes().get(self.at + ahead).unwrap_or(&0)
-    }
-
-    fn rest(&self) -> &'t str {
-        &self.text[self.at..]
-    }
-
-    fn add(&mut self, kind: Kind, range: Range<usize>) {
-        if let Some(text) = self.text.get(range) {
-            self.tokens.push(Token { kind, text });
-        }
-    }
-
-    fn step(&mut self) {
-        let mysql = self.dialect == Dialect::Mysql;
-        match self.byte(0) {
-            byte if byte.is_ascii_whitespace() || byte == 0 => self.at += 1,
-            b'-' if self.byte(1) == b'-' && (!mysql || self.byte(2) <= b' ') => self.skip_line(),
-            b'#' if mysql => self.skip_line(),
-            b'/' if self.byte(1) == b'*' => self.comment(),
-            // The end of a comment that is code.
-            b'*' if mysql && self.byte(1) == b'/' => self.at += 2,
-            b'\'' => {
-                let escapes = mysql || self.follows_e();
-                self.quoted(Kind::Literal, b'\'', escapes);
-            }
-            b'"' if mysql => self.quoted(Kind::Literal, b'"', true),
-            b'"' => self.quoted(Kind::Word, b'"', false),
-            b'`' => self.quoted(Kind::Word, b'`', false),
-            b'$' if !mysql => self.dollar(),
-            byte if is_word(byte) => {
-                let length = self
-                    .rest()
-                    .bytes()
-                    .take_while(|byte| is_word(*byte))
-                    .count();
-                self.add(Kind::Word, self.at..self.at + length);
-                self.at += length;
-            }
-            _ => {
-                self.add(Kind::Mark, self.at..self.at + 1);
-                self.at += 1;
-            }
-        }
-    }
-
-    /// Whether PostgreSQL's `E` stands right before.
-    fn follows_e(&self) -> bool {
-        let before = &self.text.as_bytes()[..self.at];
-        before
-            .last()
-            .is_some_and(|byte| byte.eq_ignore_ascii_case(&b'e'))
-            && self.tokens.last().is_some_and(|token| token.is("e"))
-    }
-
-    fn skip_line(&mut self) {
-        self.at += self.rest().find('\n').unwrap_or(self.rest().len());
-    }
-
-    fn comment(&mut self) {
-        let mysql = self.dialect == Dialect::Mysql;
-        // `/*!50000 ..` and `/*M!100000 ..` are code, and hints may set variables.
-        let open = ["/*!", "/*M!", "/*+"]
-            .iter()
-            .find(|open| mysql && self.rest().starts_with(**open));
-        if let Some(open) = open {
-            self.at += open.len();
-            self.at += self.rest().bytes().take_while(u8::is_ascii_digit).count();
-            return;
-        }
-        let mut depth = 0;
-        while self.at < self.text.len() {
-            match (self.byte(0), self.byte(1)) {
-                (b'/', b'*') if depth == 0 || !mysql => {
-                    depth += 1;
-                    self.at += 2;
-                }
-                (b'*', b'/') => {
-                    depth -= 1;
-                    self.at += 2;
-                    if depth == 0 {
-                        return;
-                    }
-                }
-                _ => self.at += 1,
-            }
-        }
-    }
-
-    fn quoted(&mut self, kind: Kind, quote: u8, escapes: bool) {
-        let start = self.at + 1;
-        let bytes = self.text.as_bytes();
-        let mut end = start;
-        while end < bytes.len() {
-            match bytes[end] {
-                b'\\' if escapes => end += 1,
-                byte if byte == quote && bytes.get(end + 1) == Some(&quote) => end += 1,
-                byte if byte == quote => break,
-                _ => {}
-            }
-            end += 1;
-        }
-        let end = end.min(bytes.len());
-        self.add(kind, start..end);
-        self.at = end + 1;
-    }
-
-    /// `$tag$ .. $tag$`, or the `$1` of a bind.
-    fn dollar(&mut self) {
-        let tag = &self.rest()[1..];
-        let length = tag
-            .bytes()
-            .take_while(|byte| is_word(*byte) && *byte != b'$')
-            .count();
-        let starts_with_digit = tag.starts_with(|first: char| first.is_ascii_digit());
-        if starts_with_digit || tag.as_bytes().get(length) != Some(&b'$') {
-            self.add(Kind::Mark, self.at..self.at + 1);
-            self.at += 1;
-            return;
-        }
-        let open = &self.rest()[..length + 2];
-        let start = self.at + open.len();
-        let inner = self.text[start..].find(open);
-        let end = inner.map_or(self.text.len(), |inner| start + inner);
-        self.add(Kind::Literal, start..end);
-        self.at = end + open.len();
+        tokens.push(Token {
+            kind,
+            text: &rest[..length],
+        });
+        rest = rest[length..].trim_start();
     }
 }
 
-fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || !byte.is_ascii()
+/// What of a comment the server runs: `/*!50000 ..` and `/*M!100000 ..` are code, and hints may set variables.
+fn code_in(dialect: Dialect, comment: &str) -> &str {
+    let open = ["/*!", "/*M!", "/*+"];
+    let inside = open
+        .iter()
+        .filter(|_| dialect == Dialect::Mysql)
+        .find_map(|open| comment.strip_prefix(open));
+    inside.map_or("", |inside| {
+        let code = inside.trim_start_matches(|c: char| c.is_ascii_digit());
+        code.strip_suffix("*/").unwrap_or(code)
+    })
+}
+
+/// A name or a literal without its quotes, be they `$tag$`.
+fn unquoted(written: &str) -> &str {
+    let quote = match written.strip_prefix('$') {
+        Some(tagged) => tagged.find('$').map_or(1, |tag| tag + 2),
+        None => 1,
+    };
+    written
+        .get(quote..written.len().saturating_sub(quote))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -239,5 +239,9 @@ fn because(refusal: &Refusal, set: &TableSet) -> String {
             "changes the shard key of {}, so rows would have to move",
             set.tables()[*table].full_name()
         ),
+        Refusal::RowNumber { table } => format!(
+            "sets the rowid of {}, which may be its shard key",
+            set.tables()[*table].full_name()
+        ),
     }
 }

@@ -13,7 +13,7 @@ use std::ops::Range;
 use super::super::Dialect;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Comment,
     Literal,
     /// A name in quotes.
@@ -24,13 +24,13 @@ pub(super) enum Kind {
 
 /// A part of a text; signs, numbers and blanks are none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
-    pub(super) kind: Kind,
-    pub(super) bytes: Range<usize>,
+pub(crate) struct Piece {
+    pub(crate) kind: Kind,
+    pub(crate) bytes: Range<usize>,
 }
 
 /// The parts of a text, in order.
-pub(super) fn pieces(dialect: Dialect, text: &str) -> Vec<Piece> {
+pub(crate) fn pieces(dialect: Dialect, text: &str) -> Vec<Piece> {
     let mut scan = Scan {
         dialect,
         bytes: text.as_bytes(),

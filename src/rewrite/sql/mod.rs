@@ -7,7 +7,7 @@ mod ddl;
 mod elsewhere;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod invariant;
-mod lexical;
+pub(crate) mod lexical;
 mod new_rows;
 #[cfg(feature = "migrations")]
 mod own_names;
@@ -65,6 +65,8 @@ pub(crate) enum Refusal {
     Unbound { one: usize, other: usize },
     /// It sets the key column of a table to something whose placement cannot be known.
     KeyExpression { table: usize },
+    /// It sets SQLite's number of the row, which may be the key column.
+    RowNumber { table: usize },
 }
 
 impl Refusal {

@@ -30,7 +30,9 @@ pub(super) fn keys(resolver: &Resolver<'_, '_>, target: &Target, insert: &Insert
         let values = assigned(resolver, target, &insert.assignments);
         keys.extend(values.into_iter().map(|(value, _)| match value {
             Assigned::Value(value) => NewKey::Written(value),
-            Assigned::Same | Assigned::Inserted => NewKey::Written(Written::Other),
+            Assigned::Same | Assigned::Inserted | Assigned::RowNumber => {
+                NewKey::Written(Written::Other)
+            }
         }));
     } else if insert.columns.is_empty()
         || insert
@@ -320,7 +322,7 @@ mod tests {
         let replace = |rest: &str| keys(Dialect::Mysql, &format!("REPLACE INTO orders {rest}"));
         assert_eq!(
             replace("(id, user_id) VALUES (1, 7)"),
-            Ok(vec![(Written::Integer(7), KeyUse::Update)])
+            Ok(vec![(Written::Integer(7), KeyUse::Replace)])
         );
         assert_eq!(
             replace("(id, user_id) SELECT id, user_id FROM items"),

@@ -122,16 +122,6 @@ impl Template {
         }
     }
 
-    /// The same, of a `REPLACE` and nothing else: the rows that it writes are new ones.
-    pub(crate) fn replacing(mut self) -> Self {
-        for key in &mut self.keys {
-            if key.in_ == KeyUse::Update {
-                key.in_ = KeyUse::Replace;
-            }
-        }
-        self
-    }
-
     /// The same with the columns that the database numbers.
     pub(super) fn with_counters(self, counters: Vec<(usize, Box<str>)>) -> Self {
         Self { counters, ..self }

@@ -29,6 +29,8 @@ pub(super) enum Assigned {
     /// The key of the row that was to be inserted.
     Inserted,
     Value(Written),
+    /// Something for SQLite's number of the row.
+    RowNumber,
 }
 
 /// Collects the keys that an `UPDATE` writes.
@@ -52,6 +54,7 @@ pub(super) fn of_update(resolver: &mut Resolver<'_, '_>, update: &Update) -> Res
         for (value, table) in assigned(resolver, target, &update.assignments) {
             match value {
                 Assigned::Same => {}
+                Assigned::RowNumber => return Err(Refusal::RowNumber { table }),
                 Assigned::Inserted | Assigned::Value(Written::Other | Written::Null) => {
                     return Err(Refusal::KeyExpression { table });
                 }
@@ -113,6 +116,7 @@ pub(super) fn of_insert(
         match value {
             Assigned::Same => {}
             Assigned::Inserted => from_inserted = true,
+            Assigned::RowNumber => return Err(Refusal::RowNumber { table }),
             Assigned::Value(Written::Other | Written::Null) => {
                 return Err(Refusal::KeyExpression { table });
             }
@@ -145,10 +149,10 @@ pub(super) fn of_insert(
         resolver.keys.push(KeyWrite {
             table,
             value,
-            in_: if strict {
-                KeyUse::Update
-            } else {
-                KeyUse::Insert
+            in_: match (strict, from_inserted) {
+                (false, _) => KeyUse::Insert,
+                (true, false) => KeyUse::Replace,
+                (true, true) => KeyUse::Update,
             },
         });
     }
@@ -168,12 +172,12 @@ pub(super) fn assigned(
                 if is_key(resolver, target, column) {
                     values.push((value_of(resolver, target, &assignment.value), target.table));
                 } else if is_row_id(resolver, column) {
-                    values.push((Assigned::Value(Written::Other), target.table));
+                    values.push((Assigned::RowNumber, target.table));
                 }
             }
             AssignmentTarget::Tuple(columns) => {
                 if columns.iter().any(|column| is_row_id(resolver, column)) {
-                    values.push((Assigned::Value(Written::Other), target.table));
+                    values.push((Assigned::RowNumber, target.table));
                 }
                 let Some(place) = columns
                     .iter()

@@ -274,7 +274,7 @@ fn keys_are_found_in_joins_within_parentheses_and_behind_sqlites_other_names() {
     ] {
         assert_eq!(
             keys(Sqlite, text),
-            Err(Refusal::KeyExpression { table: 0 }),
+            Err(Refusal::RowNumber { table: 0 }),
             "{text}"
         );
         assert_eq!(keys(Postgres, text), Ok(Vec::new()), "{text}");
