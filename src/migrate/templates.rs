@@ -86,6 +86,9 @@ fn expand(
     let mut warnings = Vec::new();
     let mut changed = false;
     for (number, statement) in (1..).zip(statements.iter()) {
+        if let Some(reason) = text_settings::refusal(set.dialect, &statement.text) {
+            return Err(format!("its statement {number} cannot be run: {reason}"));
+        }
         let template = template(set, names, &statement.text)
             .map_err(|refusal| format!("its statement {number} {}", because(&refusal, set)))?;
         let Some(template) = template else {
@@ -128,9 +131,6 @@ fn expand(
 }
 
 fn template(set: &TableSet, names: &OwnNames, text: &str) -> Result<Option<Template>, Refusal> {
-    if let Some(reason) = text_settings::refusal(set.dialect, text) {
-        return Err(Refusal::Unclear(reason.into()));
-    }
     match analyze_knowing(set, text, Origin::Anyone, &|name| names.is_given(name))? {
         Analysis::Template(template) => Ok(Some(template)),
         Analysis::Untouched => names.template(set, text),

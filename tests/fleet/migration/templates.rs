@@ -219,3 +219,32 @@ fn columns_that_each_part_counts_are_warned_of() {
         assert!(!again.stdout.contains(message), "{again:#?}");
     }
 }
+
+/// What a server then takes for a literal is not what was taken for one here.
+#[test]
+fn settings_that_change_what_a_literal_is_are_refused() {
+    let (change, named, stays) = match NAME {
+        "mysql" => ("SET sql_mode = 'ANSI_QUOTES'", "sql_mode", "SET sql_mode = 'STRICT_TRANS_TABLES'"),
+        "postgres" => (
+            "SET standard_conforming_strings = off",
+            "standard_conforming_strings",
+            "SET standard_conforming_strings = on",
+        ),
+        _ => return,
+    };
+    let world = world();
+    refused(&world, change, &[named, "cannot be run"]);
+    world.stage.migration("2024-01-02-000000_next", &format!("{stays};"), "SELECT 1;");
+    world.run(&["migration", "run"]).exits(0);
+    if NAME == "postgres" {
+        // The same by the database's own default, for every session.
+        world.sql(
+            "a",
+            "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET standard_conforming_strings = off', current_database()); END $$",
+        );
+        world.stage.migration("2024-01-03-000000_more", "CREATE TABLE more (id BIGINT);", "DROP TABLE more;");
+        let run = world.run(&["migration", "run"]).exits(1);
+        assert!(run.stdout.contains("ALTER ROLE .. SET standard_conforming_strings = on"), "{run:#?}");
+        assert!(!runs(&world, "a", "SELECT id FROM more"), "{run:#?}");
+    }
+}
