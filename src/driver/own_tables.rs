@@ -33,6 +33,7 @@ impl OwnTables {
     }
 
     /// The tables, where no route is in force.
+    #[cfg(feature = "r2d2")]
     #[inline]
     pub(crate) fn numbers(&self) -> TableNumbers {
         self.numbers
