@@ -12,7 +12,7 @@ use crate::name::{KeyspaceName, Role, ShardName, WorkloadName};
 
 pub use cause::{RollbackReason, TableMismatchCause, UnavailableCause};
 pub use config::{ConfigErrors, ConfigProblem};
-use display::{Covered, DidYouMean, Held, Millis, Names, OnShard};
+use display::{Covered, DidYouMean, Held, Millis, Names, OnShard, WayOut};
 
 /// Everything this crate can refuse or report.
 ///
@@ -295,12 +295,13 @@ pub enum Error {
 
     /// It cannot be decided which names of a statement are those of a sharded table. Nothing was sent.
     #[error(
-        "the table names of a statement on shard {shard} cannot be rewritten: {reason}; write the physical names, or split the statement: {statement}"
+        "the table names of a statement on shard {shard} cannot be rewritten: {reason}{}",
+        WayOut(.statement)
     )]
     Unrewritable {
         /// The shard of the connection.
         shard: ShardName,
-        /// The beginning of the statement.
+        /// The beginning of the statement; empty where the raw connection was asked for.
         statement: String,
         /// What could not be decided.
         reason: String,

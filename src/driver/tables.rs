@@ -459,7 +459,7 @@ fn no_table(
 pub(crate) fn raw_under_table_route(shard: ShardName) -> Error {
     told(Error::Unrewritable {
         shard,
-        statement: "(access to the raw connection)".to_owned(),
+        statement: String::new(),
         reason: "the route in force, or the key that the connection was checked out for, means physical tables, and on the raw connection table names are not rewritten; enter a route without tables first (`on(shard, ..)`), or check out by shard (`get_on(shard)`)".to_owned(),
     })
 }

@@ -79,3 +79,19 @@ impl fmt::Display for Millis {
         write!(f, "{} ms", self.0.as_millis())
     }
 }
+
+/// What to do about a statement that is not rewritten.
+pub(super) struct WayOut<'a>(pub(super) &'a str);
+
+impl fmt::Display for WayOut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        write!(
+            f,
+            "; write the physical names, or split the statement: {}",
+            self.0
+        )
+    }
+}
