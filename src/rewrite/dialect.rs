@@ -61,7 +61,8 @@ impl Dialect {
             None if bare() || self != Self::Postgres => return name.to_owned(),
             Some('[') => ('[', ']'),
             Some('`') => ('`', '`'),
-            // A text in the place of a table (`FROM 'orders'`, SQLite) is a name all the same.
+            // A text in the place of a table (`FROM 'orders'`, SQLite) is a name all the same; a double quote may follow.
+            Some('\'') => ('\'', '\''),
             Some(_) | None => ('"', '"'),
         };
         format!("{open}{name}{close}")
@@ -101,7 +102,7 @@ mod tests {
         assert_eq!(Postgres.write_name("o$_3", None), "\"o$_3\"");
         assert_eq!(Mysql.write_name("Orders_3", None), "Orders_3");
         assert_eq!(Sqlite.write_name("orders_3", Some('[')), "[orders_3]");
-        assert_eq!(Sqlite.write_name("orders_3", Some('\'')), "\"orders_3\"");
+        assert_eq!(Sqlite.write_name("orders_3", Some('\'')), "'orders_3'");
         assert_eq!(Mysql.write_name("orders_3", Some('`')), "`orders_3`");
     }
 }

@@ -5,7 +5,7 @@ use sqlparser::tokenizer::{Token, Tokenizer};
 use super::super::{Dialect, TableNumbers, TableSet};
 use super::template::own_name;
 use super::tokens::parser_dialect;
-use super::{Analysis, Origin, analyze};
+use super::{Analysis, Origin, analyze, lexical};
 
 /// Rewrites a text and compares the tokens of before and after: the same number, and each the same but
 /// those that name a sharded table or what it owns, which name its physical table and what that owns now.
@@ -45,7 +45,9 @@ pub(crate) fn check(set: &TableSet, numbers: TableNumbers, text: &str) {
 }
 
 fn tokens(dialect: Dialect, text: &str) -> Vec<Token> {
-    Tokenizer::new(parser_dialect(dialect), text)
+    // Of comments the tokenizer knows less than the server.
+    let plain = lexical::without_comments(text, &lexical::pieces(dialect, text));
+    Tokenizer::new(parser_dialect(dialect), &plain)
         .with_unescape(false)
         .tokenize()
         .unwrap_or_else(|error| panic!("{error} in {text}"))

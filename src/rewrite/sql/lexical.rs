@@ -229,16 +229,23 @@ impl Scan<'_> {
     /// A variable or a bind with a name, which is none of a table.
     fn variable(&mut self) {
         self.at += 1;
-        let begin = self.at;
+        let mut has_name = false;
         while let Some(byte) = self.peek(0) {
-            let of_variable = self.continues_word(byte)
-                || (self.dialect == Dialect::Mysql && matches!(byte, b'.' | b'@'));
-            if of_variable {
+            if self.continues_word(byte) {
                 self.at += 1;
-            } else if self.dialect == Dialect::Sqlite && byte == b'(' && self.at > begin {
+                has_name = true;
+            } else if self.dialect == Dialect::Mysql {
+                if !matches!(byte, b'.' | b'@') {
+                    return;
+                }
+                self.at += 1;
+            } else if byte == b':' && self.peek(1) == Some(b':') {
+                // Names of Tcl's have spaces.
+                self.at += 2;
+            } else if byte == b'(' && has_name {
                 // `$name(what)`, as Tcl has it.
                 let inside = &self.bytes[self.at + 1..];
-                let ends = |byte: &u8| byte.is_ascii_whitespace() || *byte == b')';
+                let ends = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, 0x0b | b')');
                 self.at += 1 + inside.iter().position(ends).unwrap_or(inside.len());
                 if self.peek(0) == Some(b')') {
                     self.at += 1;
@@ -338,6 +345,8 @@ mod tests {
             (Mysql, "/* /* */ a */ b", &["a", "b"]),
             (Sqlite, "[a]]b] 'c\\' d", &["[a]", "b", "d"]),
             (Sqlite, ":a @b $c(d) #e ?1 f -- g\rh\ni", &["f", "i"]),
+            (Sqlite, "$a::(') b --' ", &["b"]),
+            (Sqlite, ":a::::b(\") c $::(d) e", &["c", "d", "e"]),
             (Sqlite, "\u{feff}a |/* ' */ b -- '", &["a", "b"]),
             (Sqlite, "a /* never ends", &["a"]),
         ] {

@@ -199,7 +199,7 @@ fn what_only_some_backends_have() {
     becomes(
         &[Sqlite],
         "SELECT 1 FROM 'orders'",
-        "SELECT 1 FROM \"orders_3\"",
+        "SELECT 1 FROM 'orders_3'",
     );
     becomes(
         &[Sqlite, Mysql],

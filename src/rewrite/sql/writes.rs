@@ -279,9 +279,21 @@ fn is_values_function(
 
 /// A literal or a bind; anything else would have to be worked out.
 pub(super) fn written(resolver: &Resolver<'_, '_>, value: &Expr) -> Written {
+    match shown(resolver, value) {
+        // SQLite makes a rounded number of it.
+        Written::Integer(number)
+            if resolver.set.dialect == Dialect::Sqlite && i64::try_from(number).is_err() =>
+        {
+            Written::Other
+        }
+        written => written,
+    }
+}
+
+fn shown(resolver: &Resolver<'_, '_>, value: &Expr) -> Written {
     match value {
-        Expr::Nested(inner) => written(resolver, inner),
-        Expr::UnaryOp { op, expr } => match (op, written(resolver, expr)) {
+        Expr::Nested(inner) => shown(resolver, inner),
+        Expr::UnaryOp { op, expr } => match (op, shown(resolver, expr)) {
             (UnaryOperator::Minus, Written::Integer(number)) => number
                 .checked_neg()
                 .map_or(Written::Other, Written::Integer),

@@ -24,7 +24,15 @@ fn named() -> &'static str {
     }
 }
 
-fn refused(shards: &Manager, shard: &str) {
+/// A client character set in which a backslash may be half of a character.
+fn charset() -> (&'static str, &'static str) {
+    match NAME {
+        "mysql" => ("SET NAMES gbk", "character_set_client is gbk"),
+        _ => ("SET client_encoding = 'GBK'", "client_encoding is GBK"),
+    }
+}
+
+fn refused(shards: &Manager, shard: &str, named: &str) {
     // Not only the first: the host is not taken to be down.
     for _ in 0..2 {
         let error = shards.get_on(shard).expect_err("a session of that kind");
@@ -38,7 +46,7 @@ fn refused(shards: &Manager, shard: &str) {
             panic!("{error:?}");
         };
         assert_eq!(of.as_str(), shard);
-        assert!(source.to_string().contains(named()), "{source}");
+        assert!(source.to_string().contains(named), "{source}");
     }
     let status = shards.status();
     assert!(status.nodes.iter().all(|node| node.down.is_none()), "{status:?}");
@@ -81,7 +89,7 @@ fn a_text_that_changes_how_texts_are_read_is_refused() {
     let user = key("a", 0);
     keyspace
         .transaction_for(&user, |conn| {
-            for text in texts.iter().chain([&changing()]) {
+            for text in texts.iter().chain([&changing(), &charset().0]) {
                 for sent in [
                     conn.batch_execute(text),
                     diesel::sql_query(*text).execute(conn).map(drop),
@@ -138,7 +146,7 @@ fn a_session_that_reads_texts_otherwise_is_refused() {
             opened(node.url().expose(), settings)
         })
     });
-    refused(&world.shards, "a");
+    refused(&world.shards, "a", named());
     let keyspace = world.shards.keyspace("orders").unwrap();
     keyspace
         .transaction_for(&key("b", 0), |conn| add(conn, 1, key("b", 0)))
@@ -148,6 +156,16 @@ fn a_session_that_reads_texts_otherwise_is_refused() {
         matches!(ours(&on_a.unwrap_err()), Error::Unavailable { .. }),
         "by key"
     );
+    world.assert_decoys();
+}
+
+#[test]
+fn a_session_with_backslashes_in_its_characters_is_refused() {
+    let (set, named) = charset();
+    let world = World::with(|builder| {
+        builder.connect_with(move |node| opened(node.url().expose(), set))
+    });
+    refused(&world.shards, "a", named);
     world.assert_decoys();
 }
 

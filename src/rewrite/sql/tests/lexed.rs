@@ -77,6 +77,22 @@ fn a_literal_goes_on_in_the_next_line() {
 }
 
 #[test]
+fn a_number_that_is_no_integer_to_sqlite_is_no_key() {
+    let keys = |number: &str| {
+        let text = format!("INSERT INTO orders (id, user_id) VALUES (1, {number})");
+        match analyze(&set(Sqlite), &text, Origin::Anyone) {
+            Ok(Analysis::Template(template)) => template.keys()[0].value.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(keys("18446744073709551615"), Written::Other);
+    assert_eq!(
+        keys("-9223372036854775808"),
+        Written::Integer(i64::MIN.into())
+    );
+}
+
+#[test]
 fn a_name_of_other_letters_is_another() {
     // To the servers these are one longer name each.
     for text in [
@@ -101,6 +117,13 @@ fn a_name_of_other_letters_is_another() {
     }
     // A bind of Tcl's.
     refused(&[Sqlite], "SELECT $a(orders) FROM orders");
+    refused(&[Sqlite], "SELECT note AS v, $a::(') FROM orders --'");
+    refused(&[Sqlite], "SELECT $a::('); DELETE FROM orders; --'");
+    becomes(
+        &[Sqlite],
+        "SELECT note FROM 'orders'\"x\", main.'orders' \"y\"",
+        "SELECT note FROM 'orders_3'\"x\", main.'orders_3' \"y\"",
+    );
 }
 
 #[test]
