@@ -27,24 +27,15 @@ const CHANGING_MODES: [&str; 8] = [
     "postgresql",
 ];
 
-/// What the names of character sets begin with, without signs, in which no second half of a character is a
-/// backslash or a quote.
-const FIT_CHARSETS: [&str; 13] = [
-    "utf8", "unicode", "latin", "iso8859", "win125", "koi8", "sqlascii", "ascii", "binary",
-    "cp125", "cp85", "cp866", "euc",
-];
-
 /// Asks a PostgreSQL session. What `RESET` would make of it counts too.
 #[cfg(any(feature = "postgres", feature = "async-postgres"))]
-pub(crate) const ASK_POSTGRES: &str = "SELECT l.setting AS one, coalesce(l.reset_val, l.setting) AS other, \
-     concat(c.setting, ' ', c.reset_val) AS charsets FROM pg_settings l, pg_settings c \
-     WHERE l.name = 'standard_conforming_strings' AND c.name = 'client_encoding'";
+pub(crate) const ASK_POSTGRES: &str = "SELECT setting AS one, coalesce(reset_val, setting) AS other \
+     FROM pg_settings WHERE name = 'standard_conforming_strings'";
 
 /// Asks a MySQL session.
 #[cfg(any(feature = "mysql", feature = "async-mysql"))]
 pub(crate) const ASK_MYSQL: &str = "SELECT CAST(@@SESSION.sql_mode AS CHAR) AS one, \
-     CAST(@@GLOBAL.lower_case_table_names AS CHAR) AS other, \
-     CAST(@@SESSION.character_set_client AS CHAR) AS charsets";
+     CAST(@@GLOBAL.lower_case_table_names AS CHAR) AS other";
 
 /// What a session says of its settings.
 #[cfg(any(
@@ -59,9 +50,6 @@ pub(crate) struct Settings {
     one: String,
     #[diesel(sql_type = diesel::sql_types::Text)]
     other: String,
-    /// Of the client, and what `RESET` would make of it.
-    #[diesel(sql_type = diesel::sql_types::Text)]
-    charsets: String,
 }
 
 #[cfg(any(
@@ -76,7 +64,7 @@ impl Settings {
     pub(crate) fn postgres_problem(&self) -> Option<String> {
         let is_on = |value: &str| value.eq_ignore_ascii_case("on");
         let found = match (is_on(&self.one), is_on(&self.other)) {
-            (true, true) => return self.unfit_charset("client_encoding"),
+            (true, true) => return None,
             (false, _) => "is off in the session",
             (true, false) => "is on in the session, but RESET would turn it off",
         };
@@ -94,20 +82,12 @@ impl Settings {
                 "{MYSQL_NAME} has {mode} in the session: take it out of the server's {MYSQL_NAME}, or set {MYSQL_NAME} without it as connections are made (`connect_with`)"
             ));
         }
-        if self.other == "0" {
-            return self.unfit_charset("character_set_client");
-        }
-        Some(format!(
-            "lower_case_table_names is {} on the server, which then takes ORDERS for orders: a server with 0 is needed",
-            self.other
-        ))
-    }
-
-    fn unfit_charset(&self, name: &str) -> Option<String> {
-        let unfit = self.charsets.split_whitespace().find(|set| !is_fit(set))?;
-        Some(format!(
-            "{name} is {unfit} in the session, or would be after RESET, and a backslash may be half of a character in it: have it UTF-8"
-        ))
+        (self.other != "0").then(|| {
+            format!(
+                "lower_case_table_names is {} on the server, which then takes ORDERS for orders: a server with 0 is needed",
+                self.other
+            )
+        })
     }
 }
 
@@ -127,10 +107,10 @@ pub(crate) fn refusal(dialect: Dialect, text: &str) -> Option<&'static str> {
     let reason = match dialect {
         Dialect::Sqlite => return None,
         Dialect::Postgres => {
-            "it sets standard_conforming_strings to off, client_encoding to a character set with a backslash in it, or one of them to something that cannot be told from the text, and the server would read literals of later statements otherwise than they are read here; leave them on and UTF8 where a shard has sharded tables"
+            "it sets standard_conforming_strings to off, or to something that cannot be told from the text, and the server would read literals of later statements otherwise than they are read here; leave it on where a shard has sharded tables"
         }
         Dialect::Mysql => {
-            "it sets sql_mode to a value with ANSI_QUOTES or NO_BACKSLASH_ESCAPES, the character set of the client to one with a backslash in it, or one of them to something that cannot be told from the text, and the server would read later statements otherwise than they are read here; write the modes as one literal without these, and keep utf8mb4"
+            "it sets sql_mode to a value with ANSI_QUOTES or NO_BACKSLASH_ESCAPES, or to something that cannot be told from the text, and the server would read later statements otherwise than they are read here; write the modes as one literal without these"
         }
     };
     changes_reading(dialect, text).then_some(reason)
@@ -140,11 +120,8 @@ fn changes_reading(dialect: Dialect, text: &str) -> bool {
     // Nearly every text has none of these.
     let (name, others): (_, &[&str]) = match dialect {
         Dialect::Sqlite => return false,
-        Dialect::Postgres => (
-            POSTGRES_NAME,
-            &["client_encoding", "names", "set_config", "pg_settings"],
-        ),
-        Dialect::Mysql => (MYSQL_NAME, &["names", "charset", "character"]),
+        Dialect::Postgres => (POSTGRES_NAME, &["set_config", "pg_settings"]),
+        Dialect::Mysql => (MYSQL_NAME, &[]),
     };
     let has = |word: &str| contains_ignoring_case(text.as_bytes(), word.as_bytes());
     if !has(name) && !others.iter().any(|other| has(other)) {
@@ -153,18 +130,8 @@ fn changes_reading(dialect: Dialect, text: &str) -> bool {
     let tokens = cut(dialect, text);
     let mut statements = tokens.split(|token| token.is(";")).map(Statement);
     statements.any(|statement| {
-        statement.changes_reading(dialect, name) || statement.changes_charset(dialect)
+        statement.changes_reading(dialect, name) || statement.changes_unseen(dialect)
     })
-}
-
-/// Whether texts in a character set are cut as they are here.
-fn is_fit(charset: &str) -> bool {
-    let plain: String = charset
-        .chars()
-        .filter(char::is_ascii_alphanumeric)
-        .map(|c| c.to_ascii_lowercase())
-        .collect();
-    FIT_CHARSETS.iter().any(|fit| plain.starts_with(fit))
 }
 
 fn is_changing(mode: &str) -> bool {
@@ -255,57 +222,16 @@ impl<'t> Statement<'_, 't> {
         given && !self.is_on(at + 2)
     }
 
-    /// `SET NAMES ..` and all that does the same, and settings of PostgreSQL's that are changed by a name which is not
-    /// to be seen.
-    fn changes_charset(&self, dialect: Dialect) -> bool {
-        (0..self.0.len()).any(|at| {
-            let next = |word| self.is(Some(at + 1), word);
-            let is = |word| self.is(Some(at), word);
-            match (dialect, self.0[at].kind) {
-                (_, Kind::Mark) => false,
-                (Dialect::Postgres, Kind::Literal) => {
-                    self.0[at].text.eq_ignore_ascii_case("client_encoding")
-                        && self.is(at.checked_sub(2), "set_config")
-                        && !self.is_fit(dialect, at + 2)
-                }
-                (_, Kind::Literal) => false,
-                (Dialect::Postgres, Kind::Word) if is("set_config") && next("(") => {
+    /// Whether it changes a setting of PostgreSQL's whose name is not to be seen in it.
+    fn changes_unseen(&self, dialect: Dialect) -> bool {
+        dialect == Dialect::Postgres
+            && (0..self.0.len()).any(|at| {
+                if self.is(Some(at), "set_config") && self.is(Some(at + 1), "(") {
                     let name = self.0.get(at + 2).map(|name| name.kind);
-                    name != Some(Kind::Literal) || !self.is(Some(at + 3), ",")
+                    return name != Some(Kind::Literal) || !self.is(Some(at + 3), ",");
                 }
-                (Dialect::Postgres, Kind::Word) if is("pg_settings") => self.has("update"),
-                (_, Kind::Word) if is("client_encoding") || is("character_set_client") => {
-                    let value = match (next("="), next("to"), next(":")) {
-                        (true, ..) | (_, true, _) => at + 2,
-                        (.., true) => at + 3,
-                        _ => return false,
-                    };
-                    self.has("set") && !self.sets_columns() && !self.is_fit(dialect, value)
-                }
-                (_, Kind::Word) if is("names") || is("charset") || is("character") => {
-                    let value = if is("character") { at + 2 } else { at + 1 };
-                    let sets = ["set", "session", "local", "global", ","]
-                        .iter()
-                        .any(|before| self.is(at.checked_sub(1), before));
-                    let names = !is("character") || next("set");
-                    sets && names
-                        && self.0[..at].iter().any(|token| token.is("set"))
-                        && !self.sets_columns()
-                        && !next("=")
-                        && !self.is_fit(dialect, value)
-                }
-                _ => false,
-            }
-        })
-    }
-
-    /// Whether a value is a character set in which texts are cut as they are here. What `DEFAULT` is, a session of
-    /// PostgreSQL's has been asked.
-    fn is_fit(&self, dialect: Dialect, at: usize) -> bool {
-        self.0.get(at).is_some_and(|value| {
-            value.kind != Kind::Mark
-                && (is_fit(value.text) || (dialect == Dialect::Postgres && value.is("default")))
-        })
+                self.is(Some(at), "pg_settings") && self.has("update")
+            })
     }
 
     /// Whether PostgreSQL takes the value for `on`, or for what the session has by default.
@@ -601,14 +527,7 @@ mod tests {
         let settings = |one: &str, other: &str| Settings {
             one: one.to_owned(),
             other: other.to_owned(),
-            charsets: "UTF8 UTF8".to_owned(),
         };
-        let gbk = Settings {
-            charsets: "UTF8 GBK".to_owned(),
-            ..settings("on", "on")
-        };
-        let problem = gbk.postgres_problem().unwrap_or_default();
-        assert!(problem.contains("client_encoding is GBK"), "{problem}");
         assert_eq!(settings("on", "on").postgres_problem(), None);
         for (one, other) in [("off", "on"), ("off", "off"), ("on", "off")] {
             assert!(settings(one, other).postgres_problem().is_some());
@@ -619,14 +538,8 @@ mod tests {
     #[test]
     fn a_mode_with_quotes_and_a_server_blind_to_case_are_told() {
         let problem = |one: &str, other: &str| {
-            let charsets = "utf8mb4".to_owned();
             let (one, other) = (one.to_owned(), other.to_owned());
-            Settings {
-                one,
-                other,
-                charsets,
-            }
-            .mysql_problem()
+            Settings { one, other }.mysql_problem()
         };
         assert_eq!(problem("", "0"), None);
         assert_eq!(problem("STRICT_TRANS_TABLES,NO_ZERO_DATE", "0"), None);
@@ -637,68 +550,23 @@ mod tests {
     }
 
     #[test]
-    fn character_sets_with_a_backslash_in_them_are_refused() {
+    fn settings_by_a_name_that_is_not_to_be_seen_are_refused() {
         refused(
             Dialect::Postgres,
             &[
-                "SET client_encoding = 'GBK'",
-                "SET client_encoding TO big5",
-                "SET SESSION client_encoding TO SJIS",
-                "SET NAMES 'UHC'",
-                "SELECT set_config('client_encoding', 'GBK', false)",
-                "UPDATE pg_settings SET setting = 'GBK' WHERE name = 'client_encoding'",
                 "UPDATE pg_catalog.pg_settings SET setting = 'off' WHERE name LIKE 'standard_conf%'",
                 "SELECT set_config(E'standard\\x5fconforming_strings', 'off', false)",
                 "SELECT set_config(U&'standard\\005fconforming_strings', 'off', false)",
                 "SELECT set_config(name, 'off', false) FROM pg_settings",
                 "SELECT set_config('standard_'\n'conforming_strings', 'off', false)",
-                "ALTER ROLE app SET client_encoding = 'GBK'",
-                "DO $$ BEGIN SET NAMES 'GBK'; END $$",
             ],
         );
         sent(
             Dialect::Postgres,
             &[
-                "SET client_encoding = 'UTF8'",
-                "SET client_encoding TO DEFAULT",
-                "SET NAMES 'utf-8'",
                 "SELECT set_config('search_path', 'shop', false)",
                 "SELECT setting FROM pg_settings WHERE name = 'client_encoding'",
-                "SELECT names FROM users",
-                "UPDATE users SET names = 'GBK'",
-                "UPDATE users SET a = 1, names = 'GBK'",
-                "INSERT INTO users (names) VALUES ('SET NAMES gbk')",
-                "SHOW client_encoding",
-            ],
-        );
-        refused(
-            Dialect::Mysql,
-            &[
-                "SET NAMES gbk",
-                "SET NAMES 'big5' COLLATE big5_chinese_ci",
-                "SET character_set_client = gbk",
-                "SET @@session.character_set_client := sjis",
-                "SET CHARACTER SET cp932",
-                "SET CHARSET gbk",
-                "SET sql_mode = '', NAMES gbk",
-                "SET NAMES DEFAULT",
-                "SET character_set_client = @x",
-                "PREPARE s FROM 'SET NAMES gbk'",
-                "SET STATEMENT character_set_client = gbk FOR SELECT 1",
-            ],
-        );
-        sent(
-            Dialect::Mysql,
-            &[
-                "SET NAMES utf8mb4",
-                "SET NAMES utf8 COLLATE utf8_bin",
-                "SET CHARACTER SET latin1",
-                "SET character_set_client = 'utf8mb3'",
-                "CREATE TABLE notes (id INT) CHARACTER SET gbk",
-                "ALTER TABLE notes CONVERT TO CHARACTER SET gbk",
-                "SELECT names, charset FROM users",
-                "UPDATE users SET charset = 'gbk', names = 'x'",
-                "SELECT CONVERT(a USING gbk), CAST(a AS CHAR CHARACTER SET gbk) FROM users",
+                "SET client_encoding = 'UTF8'",
             ],
         );
     }

@@ -61,6 +61,46 @@ pub(super) fn without_comments(text: &str, pieces: &[Piece]) -> String {
     plain
 }
 
+/// Whether a text may be cut otherwise in another character set of the client than UTF-8. In some (`GBK`, `BIG5`,
+/// `SJIS` ..) a backslash or a backtick may be the second half of a character, and to MySQL the byte A0 is a blank in
+/// others (`latin1`).
+pub(super) fn depends_on_charset(dialect: Dialect, text: &str, pieces: &[Piece]) -> bool {
+    if dialect == Dialect::Sqlite || text.is_ascii() {
+        return false;
+    }
+    let bytes = text.as_bytes();
+    let swallows = |range: Range<usize>| {
+        bytes[range]
+            .windows(2)
+            .any(|two| two[0] >= 0x80 && matches!(two[1], b'\\' | b'`'))
+    };
+    let of = |kinds: &'static [Kind]| {
+        pieces
+            .iter()
+            .filter(move |piece| kinds.contains(&piece.kind))
+            .map(|piece| piece.bytes.clone())
+    };
+    if dialect == Dialect::Postgres {
+        // A backslash means something in `E'..'` alone, and in what goes on with it.
+        let escapes = of(&[Kind::Literal]).any(|literal| {
+            literal.start > 0 && bytes[literal.start - 1].eq_ignore_ascii_case(&b'e')
+        });
+        return escapes && of(&[Kind::Literal]).any(swallows);
+    }
+    let mut outside = 0;
+    let mut ends: Vec<Range<usize>> = Vec::new();
+    for closed in of(&[Kind::Literal, Kind::Quoted, Kind::Comment]) {
+        ends.push(outside..closed.start);
+        outside = closed.end;
+    }
+    ends.push(outside..bytes.len());
+    of(&[Kind::Literal, Kind::Quoted]).any(swallows)
+        || ends.into_iter().any(|range| {
+            bytes[range.clone()].contains(&0xa0)
+                || swallows(range.start..(range.end + 1).min(bytes.len()))
+        })
+}
+
 /// Whether PostgreSQL takes the next literal for a continuation of the last one.
 #[derive(Clone, Copy, Default)]
 struct GoesOn {

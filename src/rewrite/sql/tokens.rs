@@ -47,6 +47,11 @@ impl<'t> Tokens<'t> {
             ));
         }
         let pieces = lexical::pieces(set.dialect, text);
+        if lexical::depends_on_charset(set.dialect, text, &pieces) {
+            return Err(Refusal::because(
+                "it has a backslash or a ` right behind a character beyond ASCII, or such a character in a name without quotes, and what the server sees there depends on the character set of the client: use a bind, write '' for \\', quote the name",
+            ));
+        }
         let plain = lexical::without_comments(text, &pieces);
         let list = Tokenizer::new(parser_dialect(set.dialect), &plain)
             .tokenize_with_location()

@@ -2,7 +2,7 @@
 
 use super::super::template::{KeyUse, Unfilled};
 use super::super::{Analysis, Origin, Written, analyze};
-use super::{ALL, Postgres, Sqlite, becomes, refused, set, stays, three};
+use super::{ALL, Mysql, Postgres, Sqlite, becomes, refused, set, stays, three};
 use crate::rewrite::{Dialect, TableNumbers, Which};
 
 /// The statement is refused, or names the physical table and nowhere the logical one outside of what the server
@@ -74,6 +74,38 @@ fn a_literal_goes_on_in_the_next_line() {
     ] {
         refused(&[Postgres], text);
     }
+}
+
+#[test]
+fn the_character_set_of_the_client_does_not_matter() {
+    for text in [
+        "SELECT note AS v, '\u{4e2d}\\' FROM orders -- '",
+        "SELECT '\u{4e2d}\\'; DELETE FROM orders -- '",
+        "UPDATE orders SET note = '\u{4e2d}\\', user_id = 2 -- '",
+        "SELECT note AS \u{4e2d}`x`, y AS `FROM orders",
+        "SELECT note AS v, @voil\u{e0}FROM orders",
+        "INSERT INTO users (id, note) SELECT id, @a\u{a0}FROM orders",
+    ] {
+        refused(&[Mysql], text);
+    }
+    refused(
+        &[Postgres],
+        "SELECT note AS v, E'\u{4e2d}\\' FROM orders --'",
+    );
+    refused(&[Postgres], "SELECT E'x'\n'\u{4e2d}\\' FROM orders --'");
+    for text in [
+        "SELECT note FROM orders WHERE note = '\u{4e2d}\u{e0}\u{a0}' AND x = '\\n' -- \u{4e2d}\\",
+        "SELECT note FROM orders WHERE note LIKE '\u{e9}t\u{e9}%' ORDER BY orders.id",
+    ] {
+        let found = text.replace("orders", "orders_3");
+        becomes(&ALL, text, &found);
+    }
+    let plain = "SELECT note FROM orders WHERE note = '\u{4e2d}\\' AND orders.id = 1";
+    becomes(
+        &[Postgres, Sqlite],
+        plain,
+        &plain.replace("orders", "orders_3"),
+    );
 }
 
 #[test]
